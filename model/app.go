@@ -1,0 +1,238 @@
+package model
+
+import (
+	"maps"
+	"slices"
+)
+
+// ProfileDefault is the profile every application has.
+const ProfileDefault = 0
+
+// TargetUnlimited means: as many executors as fit.
+const TargetUnlimited = -1
+
+// Profile is the size of one kind of executor (spark-standalone 1.G).
+type Profile struct {
+	Cores     int // 0 = unset: one executor per worker holding all assigned cores
+	MemoryMiB int64
+	Resources map[string]int // resource name -> how many addresses
+}
+
+// Clone returns a deep copy.
+func (p Profile) Clone() Profile {
+	p.Resources = maps.Clone(p.Resources)
+	return p
+}
+
+// Command is a process to run: argv is executed directly, never by a shell.
+type Command struct {
+	Argv []string
+	Env  []string // "NAME=value", added to the small environment of design 8
+	Dir  string   // "" = the executor's own directory
+}
+
+// Clone returns a deep copy.
+func (c Command) Clone() Command {
+	c.Argv = slices.Clone(c.Argv)
+	c.Env = slices.Clone(c.Env)
+	return c
+}
+
+// File is a small file that travels with an application and is written into
+// each executor's directory before its process starts.
+type File struct {
+	Name string // relative, clean, no ".."
+	Mode uint32 // permission bits
+	Data []byte
+}
+
+// Restart says what happens when a copy of a driver-less command ends.
+type Restart string
+
+// Restart policies of driver-less applications.
+const (
+	RestartAlways Restart = "always" // replaced while wanted
+	RestartNever  Restart = "never"  // the first failure fails the application
+)
+
+// AppSpec is what a client registers. It is immutable after registration.
+type AppSpec struct {
+	Name string
+	User string
+	Kind AppKind
+	// CoresMax bounds the cores over all executors; 0 = the cluster's default.
+	CoresMax int
+	Profile  Profile
+	// Executors is the initial target of the default profile, or
+	// TargetUnlimited.
+	Executors int
+	// Command is what an executor of a driver-less application runs.
+	Command Command
+	Files   []File
+	// Completions is how many clean exits end a driver-less application as
+	// FINISHED; 0 = none: copies are kept running.
+	Completions int
+	Restart     Restart
+	// MaxRuntimeMilli ends the application as FAILED after that much cluster
+	// clock; 0 = no limit.
+	MaxRuntimeMilli int64
+	// DriverAddr is the host:port where executors reach the driver
+	// (AppKindDriver only).
+	DriverAddr string
+}
+
+// Clone returns a deep copy.
+func (s AppSpec) Clone() AppSpec {
+	s.Profile = s.Profile.Clone()
+	s.Command = s.Command.Clone()
+	s.Files = slices.Clone(s.Files)
+	return s
+}
+
+// Exclusion keeps an application off a worker until a point of the cluster
+// clock.
+type Exclusion struct {
+	Worker    WorkerID
+	UntilTick int64
+}
+
+// Failure is one counted failure inside the application's window.
+type Failure struct {
+	Worker WorkerID
+	Tick   int64
+	Cause  Cause // CauseApp or CauseStart
+	Quick  bool  // ended within QuickExitMilli of its launch
+}
+
+// App is the replicated record of an application.
+type App struct {
+	ID        AppID
+	Number    uint64
+	RequestID string // of its registration; kept while the record lives
+	Principal string
+	Token     string // opens the driver session; secret
+	Spec      AppSpec
+	State     AppState
+	Reason    string // why it ended, for a person
+	ExitCode  int    // of the work as a whole, for submit --wait (design 9)
+
+	Profiles map[int]Profile
+	Targets  map[int]int
+
+	NextExecutor ExecutorID
+	Completed    int // clean exits counted toward Completions
+	// CoresGranted is the sum over executors that still hold cores.
+	CoresGranted int
+	// Live counts executors per profile that count against the target.
+	Live map[int]int
+
+	Failures []Failure // in the window, oldest first, at most MaxFailuresKept
+	Excluded []Exclusion
+	// BackoffUntil is the point of the cluster clock before which nothing new
+	// is placed; Backoff is the last pause in ms (0 after a stable run).
+	BackoffUntil int64
+	Backoff      int64
+
+	// Finished keeps the last ended executors, oldest first; older ones are
+	// only counted per cause.
+	Finished      []*Executor
+	FinishedCount map[Cause]int
+
+	SubmittedWall int64
+	SubmittedTick int64
+	StartedWall   int64 // first executor placed
+	EndedWall     int64
+	EndedTick     int64
+	ChangeIndex   uint64
+}
+
+// Clone returns a copy whose maps and slices may be changed. Finished
+// executors are shared: they never change again.
+func (a *App) Clone() *App {
+	c := *a
+	c.Profiles = maps.Clone(a.Profiles)
+	c.Targets = maps.Clone(a.Targets)
+	c.Live = maps.Clone(a.Live)
+	c.Failures = slices.Clone(a.Failures)
+	c.Excluded = slices.Clone(a.Excluded)
+	c.Finished = slices.Clone(a.Finished)
+	c.FinishedCount = maps.Clone(a.FinishedCount)
+	return &c
+}
+
+// Executor is the replicated record of an executor.
+type Executor struct {
+	App         AppID
+	ID          ExecutorID
+	Profile     int
+	Worker      WorkerID
+	Incarnation uint64 // of the worker when the executor was placed
+	Cores       int
+	MemoryMiB   int64
+	Resources   Resources
+	State       ExecutorState
+	Reason      string
+	Cause       Cause
+	ExitCode    int // of the process; -1 while unknown
+	Signal      int // that ended it; 0 = none
+	PID         int
+	// Secret proves the executor to its driver. Never shown.
+	Secret string
+
+	PlacedTick  int64
+	LaunchTick  int64 // process started; 0 = not yet
+	RunningTick int64
+	StateTick   int64
+	PlacedWall  int64
+	EndedWall   int64
+	ChangeIndex uint64
+}
+
+// Ref names the executor.
+func (e *Executor) Ref() ExecutorRef { return ExecutorRef{App: e.App, Executor: e.ID} }
+
+// Clone returns a copy; Resources are shared because they never change.
+func (e *Executor) Clone() *Executor { c := *e; return &c }
+
+// Settings are the scheduler's replicated settings. The HCL block cluster {}
+// seeds them at bootstrap only.
+type Settings struct {
+	SpreadOutApps         bool
+	WorkerSelectionPolicy SelectionPolicy
+	DefaultCores          int // cores of an app without CoresMax; 0 = no limit
+}
+
+// DefaultSettings are Spark's defaults (spark-standalone 1.F).
+func DefaultSettings() Settings {
+	return Settings{SpreadOutApps: true, WorkerSelectionPolicy: CoresFreeDesc}
+}
+
+// SelectionPolicy orders candidate workers (spark-standalone 1.F).
+type SelectionPolicy string
+
+// Selection policies with Spark's names; ties are part of each rule.
+const (
+	CoresFreeDesc  SelectionPolicy = "CORES_FREE_DESC"
+	CoresFreeAsc   SelectionPolicy = "CORES_FREE_ASC"
+	MemoryFreeDesc SelectionPolicy = "MEMORY_FREE_DESC"
+	MemoryFreeAsc  SelectionPolicy = "MEMORY_FREE_ASC"
+	ByWorkerID     SelectionPolicy = "WORKER_ID"
+)
+
+// SelectionPolicies lists them all.
+func SelectionPolicies() []SelectionPolicy {
+	return []SelectionPolicy{CoresFreeDesc, CoresFreeAsc, MemoryFreeDesc, MemoryFreeAsc, ByWorkerID}
+}
+
+// Placement is one decision of the scheduler: start an executor of this
+// profile on this worker. The FSM allots the executor's id.
+type Placement struct {
+	App         AppID
+	Profile     int
+	Worker      WorkerID
+	Incarnation uint64
+	Cores       int
+	MemoryMiB   int64
+	Resources   Resources
+	Secret      string
+}

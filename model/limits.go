@@ -1,0 +1,68 @@
+package model
+
+// Limits of the replicated state and of what clients may ask. Each is checked
+// where the thing enters the system.
+const (
+	// MaxRequestIDBytes bounds a request id.
+	MaxRequestIDBytes = 128
+	// MaxNameBytes bounds names of applications, users, profiles, resources.
+	MaxNameBytes = 256
+	// MaxSpecBytes bounds an application's description, files included.
+	MaxSpecBytes = 256 << 10
+	// MaxArgs bounds the number of arguments and of environment entries.
+	MaxArgs = 4096
+	// MaxCores bounds cores in any request or offer.
+	MaxCores = 1 << 20
+	// MaxMemoryMiB bounds memory in any request or offer (64 TiB).
+	MaxMemoryMiB = 64 << 20
+	// MaxExecutors bounds a target and a number of completions.
+	MaxExecutors = 1 << 20
+	// MaxResourceNames bounds the resource names of one worker or profile.
+	MaxResourceNames = 64
+	// MaxAddresses bounds the addresses of one resource on one worker.
+	MaxAddresses = 4096
+	// MaxLabels bounds the labels of a worker.
+	MaxLabels = 64
+	// MaxReasonBytes bounds a reason text kept in the state.
+	MaxReasonBytes = 1024
+
+	// MaxFailuresKept bounds the failure window of one application.
+	MaxFailuresKept = 64
+	// MaxFinishedExecutors is how many ended executors a live app keeps.
+	MaxFinishedExecutors = 1000
+	// MaxFinishedExecutorsEnded is the same for an ended app.
+	MaxFinishedExecutorsEnded = 200
+	// MaxEndedApps is how many ended applications are kept.
+	MaxEndedApps = 200
+	// MaxRemembered is how many request results are remembered.
+	MaxRemembered = 65536
+	// MaxRememberedBytes bounds one remembered result.
+	MaxRememberedBytes = 256
+	// MaxAudit is how many audit lines are kept.
+	MaxAudit = 10000
+	// MaxGoneWorkers is how many dead or left workers are kept for display.
+	MaxGoneWorkers = 200
+)
+
+// Failure policy of design 8, in ms of cluster clock and in counts.
+const (
+	FailureWindowMilli = 10 * 60 * 1000
+	StableRunMilli     = 10 * 1000 // a run this long resets the count
+	QuickExitMilli     = 10 * 1000 // an exit sooner than this after launch is quick
+	QuickFailuresLimit = 3         // … on one worker exclude it for the app
+	StartFailuresLimit = 2         // … if the process could not be started
+	ExclusionMilli     = 10 * 60 * 1000
+	FailuresLimit      = 10 // in the window with nothing running: the app fails
+	BackoffFirstMilli  = 1000
+	BackoffMaxMilli    = 30 * 1000
+)
+
+// Deadlines of an executor's states, in ms (design 8).
+const (
+	PlacedResendMilli  = 5 * 1000
+	PlacedLostMilli    = 30 * 1000
+	LaunchingMilli     = 60 * 1000
+	KillGraceMilli     = 10 * 1000
+	StuckAfterMilli    = 5 * 1000 // after SIGKILL
+	CommandSettleMilli = 1000     // a driver-less process that lived this long is RUNNING
+)

@@ -1,0 +1,145 @@
+package model
+
+import "slices"
+
+// AppState is the state of an application.
+type AppState string
+
+// Application states. WAITING and RUNNING are active, the rest are final.
+const (
+	AppWaiting  AppState = "WAITING"
+	AppRunning  AppState = "RUNNING"
+	AppFinished AppState = "FINISHED"
+	AppFailed   AppState = "FAILED"
+	AppKilled   AppState = "KILLED"
+)
+
+// AppStates lists every application state in order of life.
+func AppStates() []AppState {
+	return []AppState{AppWaiting, AppRunning, AppFinished, AppFailed, AppKilled}
+}
+
+// Terminal reports whether the application has ended.
+func (s AppState) Terminal() bool {
+	return s == AppFinished || s == AppFailed || s == AppKilled
+}
+
+// ExecutorState is the state of an executor.
+type ExecutorState string
+
+// Executor states (design 8). KILLING and STUCK still hold their cores and
+// memory but no longer count against the application's target.
+const (
+	ExecutorPlaced    ExecutorState = "PLACED"
+	ExecutorLaunching ExecutorState = "LAUNCHING"
+	ExecutorRunning   ExecutorState = "RUNNING"
+	ExecutorKilling   ExecutorState = "KILLING"
+	ExecutorStuck     ExecutorState = "STUCK"
+	ExecutorExited    ExecutorState = "EXITED"
+	ExecutorFailed    ExecutorState = "FAILED"
+	ExecutorKilled    ExecutorState = "KILLED"
+	ExecutorLost      ExecutorState = "LOST"
+)
+
+// executorNext holds the legal transitions; a state absent from the inner list
+// cannot follow.
+var executorNext = map[ExecutorState][]ExecutorState{ //nolint:gochecknoglobals // a constant table
+	ExecutorPlaced: {
+		ExecutorLaunching, ExecutorRunning, ExecutorKilling, ExecutorStuck,
+		ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost,
+	},
+	ExecutorLaunching: {
+		ExecutorRunning, ExecutorKilling, ExecutorStuck, ExecutorExited,
+		ExecutorFailed, ExecutorKilled, ExecutorLost,
+	},
+	ExecutorRunning: {
+		ExecutorKilling, ExecutorStuck, ExecutorExited, ExecutorFailed,
+		ExecutorKilled, ExecutorLost,
+	},
+	ExecutorKilling: {ExecutorStuck, ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost},
+	ExecutorStuck:   {ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost},
+}
+
+// ExecutorStates lists every executor state in order of life.
+func ExecutorStates() []ExecutorState {
+	return []ExecutorState{
+		ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorKilling, ExecutorStuck,
+		ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost,
+	}
+}
+
+// Terminal reports whether the process is known to be gone.
+func (s ExecutorState) Terminal() bool {
+	switch s {
+	case ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost:
+		return true
+	case ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorKilling, ExecutorStuck:
+	}
+	return false
+}
+
+// Live reports whether the executor counts against its application's target.
+func (s ExecutorState) Live() bool {
+	return s == ExecutorPlaced || s == ExecutorLaunching || s == ExecutorRunning
+}
+
+// CanBecome reports whether next may follow s. A final state has no successor.
+func (s ExecutorState) CanBecome(next ExecutorState) bool {
+	return slices.Contains(executorNext[s], next)
+}
+
+// WorkerState is the state of a worker.
+type WorkerState string
+
+// Worker states that exist today. RESTARTING, DRAINING and DRAINED are
+// reserved words of the design.
+const (
+	WorkerAlive       WorkerState = "ALIVE"
+	WorkerUnreachable WorkerState = "UNREACHABLE"
+	WorkerDead        WorkerState = "DEAD"
+	WorkerLeft        WorkerState = "LEFT"
+)
+
+// WorkerStates lists every worker state.
+func WorkerStates() []WorkerState {
+	return []WorkerState{WorkerAlive, WorkerUnreachable, WorkerDead, WorkerLeft}
+}
+
+// Gone reports whether nothing of ours runs on the worker any more.
+func (s WorkerState) Gone() bool { return s == WorkerDead || s == WorkerLeft }
+
+// MasterRole is what a master is at the moment.
+type MasterRole string
+
+// Roles of a master.
+const (
+	MasterLeader  MasterRole = "leader"
+	MasterStandby MasterRole = "standby"
+)
+
+// Cause says why an executor ended, in the classes that the failure policy
+// distinguishes (design 8).
+type Cause string
+
+// Causes. Only CauseApp and CauseStart count as failures of the application.
+const (
+	CauseNone  Cause = ""      // still live
+	CauseClean Cause = "clean" // exit 0
+	CauseApp   Cause = "app"   // the process failed by itself
+	CauseStart Cause = "start" // the process could not be started at all
+	CauseInfra Cause = "infra" // lost with its worker, never acknowledged, …
+	CauseKill  Cause = "kill"  // ended because we were asked to
+)
+
+// AppKind says who runs the application's work.
+type AppKind string
+
+// Kinds of application that exist today.
+const (
+	// AppKindDriver has a driver with a session; its executors register with
+	// that driver and run tasks (hearth run).
+	AppKindDriver AppKind = "driver"
+	// AppKindCommand has no driver: copies of one command are kept running,
+	// or a number of completions is reached (hearth submit).
+	AppKindCommand AppKind = "command"
+)

@@ -1,0 +1,129 @@
+package model
+
+// The views are what people are shown: the CLI's tables and JSON and the HTTP
+// endpoint come from these structs alone. JSON names are snake_case with units
+// in them; a field is never removed or retyped within a schema version.
+
+// ViewVersion is the schema version of every view.
+const ViewVersion = 1
+
+// Staleness says where a view comes from.
+type Staleness struct {
+	Master        MasterID `json:"master"`
+	Leader        MasterID `json:"leader"` // "" = none known
+	LeaderAddr    string   `json:"leader_addr"`
+	AppliedIndex  uint64   `json:"applied_index"`
+	Term          uint64   `json:"term"`
+	LagMilli      int64    `json:"lag_ms"`            // since the last contact with the leader; 0 on the leader
+	LeaderlessFor int64    `json:"leaderless_for_ms"` // 0 = there is a leader
+}
+
+// ClusterView is `hearth status`.
+type ClusterView struct {
+	Version   int          `json:"version"`
+	Cluster   string       `json:"cluster"`
+	Epoch     uint64       `json:"epoch"`
+	Staleness Staleness    `json:"staleness"`
+	StateHash string       `json:"state_hash"`
+	Masters   []MasterView `json:"masters"`
+	Workers   []WorkerView `json:"workers"`
+	Apps      []AppView    `json:"apps"` // active ones
+	EndedApps int          `json:"ended_apps"`
+}
+
+// MasterView is one master.
+type MasterView struct {
+	ID        MasterID   `json:"id"`
+	Role      MasterRole `json:"role"`
+	Voter     bool       `json:"voter"`
+	Alive     bool       `json:"alive"` // by gossip
+	Healthy   bool       `json:"healthy"`
+	GRPCAddr  string     `json:"grpc_addr"`
+	RaftAddr  string     `json:"raft_addr"`
+	SerfAddr  string     `json:"serf_addr"`
+	HTTPAddr  string     `json:"http_addr"`
+	LastIndex uint64     `json:"last_index"` // 0 = unknown
+	Version   string     `json:"build_version"`
+}
+
+// WorkerView is one worker.
+type WorkerView struct {
+	ID             WorkerID            `json:"id"`
+	State          WorkerState         `json:"state"`
+	Active         bool                `json:"active"`
+	Reason         string              `json:"reason"`
+	Hostname       string              `json:"hostname"`
+	GRPCAddr       string              `json:"grpc_addr"`
+	SerfAddr       string              `json:"serf_addr"`
+	HTTPAddr       string              `json:"http_addr"`
+	Incarnation    uint64              `json:"incarnation"`
+	Cores          int                 `json:"cores"`
+	CoresUsed      int                 `json:"cores_used"`
+	MemoryMiB      int64               `json:"memory_mib"`
+	MemoryUsedMiB  int64               `json:"memory_used_mib"`
+	Resources      map[string][]string `json:"resources"`
+	ResourcesUsed  map[string][]string `json:"resources_used"`
+	Labels         map[string]string   `json:"labels"`
+	Executors      int                 `json:"executors"`
+	RegisteredWall string              `json:"registered_at"`
+	Version        string              `json:"build_version"`
+}
+
+// AppView is one application; Executors is filled by `hearth app ID` only.
+type AppView struct {
+	Version       int            `json:"version"`
+	ID            AppID          `json:"id"`
+	Name          string         `json:"name"`
+	User          string         `json:"user"`
+	Kind          AppKind        `json:"kind"`
+	State         AppState       `json:"state"`
+	Active        bool           `json:"active"`
+	Terminal      bool           `json:"terminal"`
+	Reason        string         `json:"reason"`
+	ExitCode      int            `json:"exit_code"` // of the work once ended
+	Cores         int            `json:"cores"`     // granted
+	CoresMax      int            `json:"cores_max"` // 0 = no limit
+	MemoryMiB     int64          `json:"executor_memory_mib"`
+	ExecutorCores int            `json:"executor_cores"` // 0 = unset
+	Live          int            `json:"live_executors"`
+	Running       int            `json:"running_executors"`
+	Target        int            `json:"target_executors"` // -1 = unlimited
+	Completed     int            `json:"completed"`
+	Completions   int            `json:"completions"`
+	Failures      int            `json:"failures"`
+	SubmittedAt   string         `json:"submitted_at"`
+	StartedAt     string         `json:"started_at"`
+	EndedAt       string         `json:"ended_at"`
+	Executors     []ExecutorView `json:"executors,omitempty"`
+	ChangeIndex   uint64         `json:"change_index"`
+}
+
+// ExecutorView is one executor.
+type ExecutorView struct {
+	App       AppID               `json:"app"`
+	ID        ExecutorID          `json:"executor"`
+	Profile   int                 `json:"profile"`
+	Worker    WorkerID            `json:"worker"`
+	State     ExecutorState       `json:"state"`
+	Active    bool                `json:"active"`
+	Terminal  bool                `json:"terminal"`
+	Cause     Cause               `json:"cause"`
+	Reason    string              `json:"reason"`
+	ExitCode  int                 `json:"exit_code"`
+	Signal    int                 `json:"signal"`
+	PID       int                 `json:"pid"`
+	Cores     int                 `json:"cores"`
+	MemoryMiB int64               `json:"memory_mib"`
+	Resources map[string][]string `json:"resources"`
+	PlacedAt  string              `json:"placed_at"`
+	EndedAt   string              `json:"ended_at"`
+}
+
+// GossipMemberView is one row of `hearth operator gossip members`.
+type GossipMemberView struct {
+	ID       string `json:"id"`
+	Role     string `json:"role"`
+	Status   string `json:"status"`
+	SerfAddr string `json:"serf_addr"`
+	GRPCAddr string `json:"grpc_addr"`
+}

@@ -1,0 +1,94 @@
+package model
+
+import (
+	"maps"
+	"slices"
+)
+
+// Resources maps a resource name such as "gpu" to the addresses offered or
+// taken, in the order in which they are handed out.
+type Resources map[string][]string
+
+// Clone returns a deep copy.
+func (r Resources) Clone() Resources {
+	if r == nil {
+		return nil
+	}
+	out := make(Resources, len(r))
+	for k, v := range r {
+		out[k] = slices.Clone(v)
+	}
+	return out
+}
+
+// Worker is the replicated record of a worker.
+type Worker struct {
+	ID          WorkerID
+	Incarnation uint64 // counts the worker's starts; orders and reports of another one are stale
+	BootID      string // of the machine
+	Offer       Offer
+	State       WorkerState
+	StateReason string
+	// ReportSeq is the highest report sequence applied for this incarnation.
+	ReportSeq      uint64
+	RegisteredWall int64 // ms since 1970, for display
+	StateWall      int64 // ms since 1970, for display
+	StateTick      int64 // cluster clock, ms
+	ChangeIndex    uint64
+}
+
+// Offer is what a worker brings: where it is reached and what it can hold.
+type Offer struct {
+	Hostname  string
+	GRPCAddr  string // host:port that masters and clients dial
+	SerfAddr  string // host:port of its gossip TCP listener
+	HTTPAddr  string
+	Cores     int
+	MemoryMiB int64
+	Resources Resources
+	Labels    map[string]string
+	Version   string
+}
+
+// Clone returns a deep copy.
+func (w *Worker) Clone() *Worker {
+	c := *w
+	c.Offer = w.Offer.Clone()
+	return &c
+}
+
+// Clone returns a deep copy.
+func (o Offer) Clone() Offer {
+	o.Resources = o.Resources.Clone()
+	o.Labels = maps.Clone(o.Labels)
+	return o
+}
+
+// Usage is what the live executors on one worker hold together.
+type Usage struct {
+	Cores     int
+	MemoryMiB int64
+	Resources Resources
+	Executors int
+}
+
+// Clone returns a deep copy.
+func (u Usage) Clone() Usage {
+	u.Resources = u.Resources.Clone()
+	return u
+}
+
+// Master is the replicated record of a master: where its services are. The
+// set of voters is Raft's own configuration, not this table.
+type Master struct {
+	ID          MasterID
+	GRPCAddr    string
+	RaftAddr    string
+	SerfAddr    string
+	HTTPAddr    string
+	Version     string
+	ChangeIndex uint64
+}
+
+// Clone returns a copy.
+func (m *Master) Clone() *Master { c := *m; return &c }
