@@ -1,0 +1,287 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// CallInfo is what travels beside a client's mutating call.
+type CallInfo struct {
+	RequestID string // identifies the call for ever
+	Base      uint64 // applied index the client knew when it made the id
+	Principal string // who calls, as far as it is known
+}
+
+// ClusterService is what a master offers to clients. Unary calls may be sent
+// to any master: those marked leader-only are forwarded once by a standby. The
+// watch streams are served by the leader alone: a standby answers ErrNotLeader
+// with the leader's address, or proxies the stream when asked to.
+type ClusterService interface {
+	// RegisterApp commits an application (leader-only, idempotent by
+	// CallInfo.RequestID).
+	RegisterApp(ctx context.Context, call CallInfo, spec model.AppSpec) (RegisterAppReply, error)
+	// FinishApp ends an application on its driver's word (leader-only).
+	FinishApp(ctx context.Context, call CallInfo, req FinishAppRequest) error
+	// KillApp ends an application as KILLED (leader-only).
+	KillApp(ctx context.Context, call CallInfo, app model.AppID, reason string) error
+	// KillExecutors ends executors; a kept target refills them (leader-only).
+	KillExecutors(ctx context.Context, call CallInfo, req KillExecutorsRequest) error
+	// SetTargets sets absolute executor totals per profile (leader-only).
+	SetTargets(ctx context.Context, call CallInfo, req SetTargetsRequest) error
+
+	// Status answers from this master's own replica, marked with its lag.
+	Status(ctx context.Context) (model.ClusterView, error)
+	// Apps lists applications from this replica; ended ones newest first.
+	Apps(ctx context.Context, req AppsRequest) (AppsReply, error)
+	// App describes one application, its executors included. The id may be a
+	// unique prefix. Strong asks the leader (forwarded) after a quorum check.
+	App(ctx context.Context, req AppRequest) (model.AppView, error)
+	// Workers lists workers from this replica.
+	Workers(ctx context.Context) (WorkersReply, error)
+	// WaitApp answers when the application's ChangeIndex is above After or it
+	// has ended, or when ctx ends; any master serves it from its replica.
+	WaitApp(ctx context.Context, req WaitAppRequest) (model.AppView, error)
+
+	// Settings reads the replicated settings; SetSettings changes the named
+	// ones (leader-only).
+	Settings(ctx context.Context) (model.Settings, error)
+	SetSettings(ctx context.Context, call CallInfo, values map[string]string) error
+
+	// RaftServers lists the voters and non-voters (leader-only).
+	RaftServers(ctx context.Context) ([]model.MasterView, error)
+	// TransferLeadership moves leadership; "" = the best follower (leader-only).
+	TransferLeadership(ctx context.Context, to model.MasterID) error
+	// RemoveMaster takes a master out of the Raft configuration (leader-only).
+	RemoveMaster(ctx context.Context, call CallInfo, id model.MasterID) error
+	// GossipMembers lists what this master's gossip sees.
+	GossipMembers(ctx context.Context) ([]model.GossipMemberView, error)
+
+	// ReadLog streams a log of an executor through this master. send is
+	// called for each piece; ReadLog blocks until the end (or, with Follow,
+	// until ctx ends or the executor has ended).
+	ReadLog(ctx context.Context, req LogRequest, send func(LogChunk) error) error
+}
+
+// RegisterAppReply answers a registration.
+type RegisterAppReply struct {
+	App        model.AppID
+	Token      string // opens the driver session
+	Index      uint64
+	LeaderAddr string
+}
+
+// FinishAppRequest ends an application on its driver's word.
+type FinishAppRequest struct {
+	App      model.AppID
+	Token    string
+	State    model.AppState // FINISHED or FAILED
+	Reason   string
+	ExitCode int
+}
+
+// KillExecutorsRequest names executors to end.
+type KillExecutorsRequest struct {
+	App       model.AppID
+	Executors []model.ExecutorID
+	Reason    string
+}
+
+// SetTargetsRequest sets totals; profiles that are not named keep theirs.
+type SetTargetsRequest struct {
+	App      model.AppID
+	Token    string
+	Totals   map[int]int
+	Profiles map[int]model.Profile
+}
+
+// AppsRequest selects applications.
+type AppsRequest struct {
+	Ended bool // ended ones too
+}
+
+// AppsReply lists applications with where the list comes from.
+type AppsReply struct {
+	Staleness model.Staleness
+	Apps      []model.AppView
+}
+
+// AppRequest names one application.
+type AppRequest struct {
+	ID     string // whole or a unique prefix
+	Strong bool
+}
+
+// WaitAppRequest waits for a change of one application.
+type WaitAppRequest struct {
+	App   model.AppID
+	After uint64 // ChangeIndex already seen
+}
+
+// WorkersReply lists workers with where the list comes from.
+type WorkersReply struct {
+	Staleness model.Staleness
+	Workers   []model.WorkerView
+}
+
+// LogStream names one of the two output files.
+type LogStream string
+
+// The output files of a process.
+const (
+	LogStdout LogStream = "stdout"
+	LogStderr LogStream = "stderr"
+)
+
+// LogRequest asks for a log of one executor.
+type LogRequest struct {
+	Ref    model.ExecutorRef
+	Stream LogStream
+	// Offset from the start; negative: that many bytes before the end.
+	Offset int64
+	Follow bool
+}
+
+// LogChunk is a piece of a log, at most MaxLogChunk bytes.
+type LogChunk struct {
+	Offset int64
+	Data   []byte
+}
+
+// MaxLogChunk bounds a piece of a log.
+const MaxLogChunk = 256 << 10
+
+// WorkerSessionService is the leader's end of worker sessions.
+type WorkerSessionService interface {
+	// WorkerSession serves one session and blocks until it ends. A standby
+	// returns ErrNotLeader (with the leader's address as hint). The first
+	// message received is a Hello.
+	WorkerSession(ctx context.Context, s WorkerSessionStream) error
+}
+
+// WorkerSessionStream is the leader's view of one worker session. Send may be
+// called from one goroutine at a time, beside Recv.
+type WorkerSessionStream interface {
+	Send(model.WorkerDown) error
+	Recv() (model.WorkerUp, error)
+}
+
+// DriverSessionService is the leader's end of driver sessions.
+type DriverSessionService interface {
+	// DriverSession serves one session and blocks until it ends; see
+	// WorkerSession.
+	DriverSession(ctx context.Context, s DriverSessionStream) error
+}
+
+// DriverSessionStream is the leader's view of one driver session.
+type DriverSessionStream interface {
+	Send(model.DriverDown) error
+	Recv() (model.DriverUp, error)
+}
+
+// WorkerSessionClient is the worker's end of its session.
+type WorkerSessionClient interface {
+	Send(model.WorkerUp) error
+	Recv() (model.WorkerDown, error)
+	// Close ends the session and frees the stream. Idempotent.
+	Close() error
+}
+
+// DriverSessionClient is the driver's end of its session.
+type DriverSessionClient interface {
+	Send(model.DriverUp) error
+	Recv() (model.DriverDown, error)
+	Close() error
+}
+
+// PeerService is what masters offer to each other.
+type PeerService interface {
+	// Promise asks for the bootstrap promise (design 4).
+	Promise(ctx context.Context, req PromiseRequest) (PromiseReply, error)
+	// PeerStats answers the leader's question for replication state.
+	PeerStats(ctx context.Context) (PeerStatsReply, error)
+	// ReportHash tells the leader a follower's state hash at an index.
+	ReportHash(ctx context.Context, req HashReport) (HashVerdict, error)
+}
+
+// PromiseRequest asks a master to promise that only From will bootstrap, with
+// this cluster id, for this list.
+type PromiseRequest struct {
+	From    model.MasterID
+	Cluster model.ClusterIdentity
+	Expect  int
+	Members []model.MasterID // sorted
+}
+
+// PromiseReply answers it.
+type PromiseReply struct {
+	Granted bool
+	Reason  string // why not
+}
+
+// PeerStatsReply is a master's replication state.
+type PeerStatsReply struct {
+	ID               model.MasterID
+	Term             uint64
+	LastIndex        uint64
+	AppliedIndex     uint64
+	LastContactMilli int64 // since the leader was heard; 0 on the leader
+}
+
+// HashReport is one master's state hash.
+type HashReport struct {
+	From  model.MasterID
+	Index uint64
+	Hash  [16]byte
+}
+
+// HashVerdict says what the leader makes of it.
+type HashVerdict struct {
+	// Differs: a majority of voters has another hash at that index; the
+	// reporter stops.
+	Differs bool
+	Reason  string
+}
+
+// WorkerService is what a worker offers on its own gRPC port.
+type WorkerService interface {
+	// Identify is the handshake of a dial-back (design 7).
+	Identify(ctx context.Context) (WorkerIdentity, error)
+	// ReadLog streams a log of an executor from its files; see ClusterService.
+	ReadLog(ctx context.Context, req LogRequest, send func(LogChunk) error) error
+}
+
+// WorkerIdentity names a worker process.
+type WorkerIdentity struct {
+	Worker      model.WorkerID
+	Incarnation uint64
+}
+
+// ExecutorHub is the driver's end of its executors' streams.
+type ExecutorHub interface {
+	// ExecutorSession serves one executor and blocks until it ends. The first
+	// message received is a Hello.
+	ExecutorSession(ctx context.Context, s ExecutorSessionStream) error
+}
+
+// ExecutorSessionStream is the driver's view of one executor's stream. Send
+// may be called from one goroutine at a time, beside Recv.
+type ExecutorSessionStream interface {
+	Send(model.ExecutorDown) error
+	Recv() (model.ExecutorUp, error)
+}
+
+// ExecutorSessionClient is the executor's end of its stream.
+type ExecutorSessionClient interface {
+	Send(model.ExecutorUp) error
+	Recv() (model.ExecutorDown, error)
+	Close() error
+}
+
+// LeaderInfo tells the forwarding layer of a master who leads.
+type LeaderInfo interface {
+	// Leading reports whether this master serves leader-only calls now.
+	Leading() bool
+	// LeaderAddr is the gRPC address of the leader, "" if none is known.
+	LeaderAddr() string
+}
