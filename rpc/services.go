@@ -30,6 +30,9 @@ type ClusterService interface {
 	// SetTargets sets absolute executor totals per profile (leader-only).
 	SetTargets(ctx context.Context, call CallInfo, req SetTargetsRequest) error
 
+	// Staleness says who leads and how far this replica is; cheap. Clients
+	// take from it the base of their first mutating call.
+	Staleness(ctx context.Context) (model.Staleness, error)
 	// Status answers from this master's own replica, marked with its lag.
 	Status(ctx context.Context) (model.ClusterView, error)
 	// Apps lists applications from this replica; ended ones newest first.

@@ -1,0 +1,93 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// DialFunc opens a byte stream to host:port. It resolves the name on each call
+// and gives up when ctx ends.
+type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
+
+// DialConfig says how to connect.
+type DialConfig struct {
+	// TLS is the client's configuration; nil = plain.
+	TLS *tls.Config
+	// Dial opens the connection; nil = TCP with names resolved on each dial.
+	Dial DialFunc
+	// Principal names the caller in the audit trail where no certificate does.
+	Principal string
+}
+
+// Conn is a connection to one server that is (re)established when it is used.
+// Safe for concurrent use.
+type Conn struct {
+	cc        *grpc.ClientConn
+	addr      string
+	principal string
+}
+
+// Dial prepares a connection to host:port and returns at once: calls on it
+// connect, and fail with model.ErrUnavailable after at most DialTimeout.
+func Dial(addr string, cfg DialConfig) (*Conn, error) {
+	if addr == "" {
+		return nil, fmt.Errorf("dial: %w: the address is empty", model.ErrInvalid)
+	}
+	creds := insecure.NewCredentials()
+	if cfg.TLS != nil {
+		creds = credentials.NewTLS(cfg.TLS)
+	}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	// "passthrough" hands the whole host:port to the dialer, which resolves
+	// it on each attempt; gRPC's own resolver would keep an old answer.
+	cc, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(dial),
+		grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: BackoffFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: BackoffMax},
+			MinConnectTimeout: DialTimeout,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: KeepaliveInterval, Timeout: KeepaliveTimeout, PermitWithoutStream: true,
+		}),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(MaxReplyBytes),
+			grpc.MaxCallSendMsgSize(MaxReplyBytes),
+		),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
+	}
+	return &Conn{cc: cc, addr: addr, principal: cfg.Principal}, nil
+}
+
+// Addr returns the address given to Dial.
+func (c *Conn) Addr() string { return c.addr }
+
+// Close ends the connection and every call on it. Idempotent.
+func (c *Conn) Close() error {
+	if err := c.cc.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+		return fmt.Errorf("close connection to %s: %w", c.addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package rpc
+
+import "time"
+
+// Limits of every server and connection. Both ends live in this file because
+// they must fit each other.
+const (
+	// MaxMessageBytes bounds a message that a server accepts: one task or one
+	// application's description with room to spare (model.MaxTaskBytes,
+	// model.MaxSpecBytes).
+	MaxMessageBytes = 4<<20 + 64<<10
+	// MaxReplyBytes bounds what a client accepts from a server it chose to
+	// call; views of a large cluster are larger than any request.
+	MaxReplyBytes = 64 << 20
+	// MaxHeaderBytes bounds the headers of one call.
+	MaxHeaderBytes = 16 << 10
+	// MaxStreamsPerConn bounds concurrent calls on one connection. A standby
+	// forwards the calls of all its clients on one; more wait at the sender.
+	MaxStreamsPerConn = 4096
+	// MaxErrorBytes bounds the text of an error that travels.
+	MaxErrorBytes = 4 << 10
+	// batchBytes is where a batch of tasks or results is cut into messages.
+	batchBytes = 1 << 20
+)
+
+// Timings of connections.
+const (
+	// DialTimeout bounds one attempt to connect, TLS and HTTP/2 handshakes
+	// included: a call into a black hole fails after this long.
+	DialTimeout = 4 * time.Second
+	// BackoffFirst and BackoffMax bound the pauses between attempts.
+	BackoffFirst = 20 * time.Millisecond
+	BackoffMax   = time.Second
+	// KeepaliveInterval and KeepaliveTimeout: a silent peer is noticed after
+	// at most their sum. gRPC allows no client interval below 10 s.
+	KeepaliveInterval = 10 * time.Second
+	KeepaliveTimeout  = 5 * time.Second
+	// KeepaliveMinimum is the shortest interval that a server tolerates. It
+	// must be at most half of the client's (design 12), or the server closes
+	// connections for too many pings.
+	KeepaliveMinimum = 4 * time.Second
+	// UnaryTimeout is the deadline of a unary call whose context has none.
+	UnaryTimeout = 30 * time.Second
+	// HandshakeTimeout bounds how long a server waits for a new connection to
+	// become an HTTP/2 one.
+	HandshakeTimeout = 5 * time.Second
+	// StopGrace bounds how long a stopping server waits for calls in flight.
+	StopGrace = 2 * time.Second
+)
