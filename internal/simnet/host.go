@@ -71,8 +71,8 @@ func (h *Host) Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// ListenPacket opens a datagram socket; addr is as for [Host.Listen].
-func (h *Host) ListenPacket(addr string) (*PacketConn, error) {
+// ListenPacket opens a datagram socket, a *[PacketConn]; addr is as for [Host.Listen].
+func (h *Host) ListenPacket(addr string) (net.PacketConn, error) {
 	ip, port, err := h.bindAddr(addr)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "udp", Err: err}

@@ -105,7 +105,7 @@ func TestBindingIsCheckedLikeAKernelDoes(t *testing.T) {
 }
 
 // sockets opens a datagram socket on each of two hosts.
-func sockets(t *testing.T, n *simnet.Network) (a, b *simnet.PacketConn) {
+func sockets(t *testing.T, n *simnet.Network) (a, b net.PacketConn) {
 	t.Helper()
 	a, err := n.Host("a").ListenPacket(":0")
 	if err != nil {
@@ -119,7 +119,7 @@ func sockets(t *testing.T, n *simnet.Network) (a, b *simnet.PacketConn) {
 }
 
 // drain counts the datagrams that arrive within a second.
-func drain(p *simnet.PacketConn) int {
+func drain(p net.PacketConn) int {
 	_ = p.SetReadDeadline(time.Now().Add(time.Second))
 	buf, count := make([]byte, 64), 0
 	for {
