@@ -23,6 +23,9 @@ type WorkerHello struct {
 	// not yet acknowledged as ended.
 	Inventory []ExecutorReport
 	ReportSeq uint64 // last sequence this incarnation has used
+	// Apps lists applications that still have scratch directories here; the
+	// leader answers AppEnded for those that are over.
+	Apps []AppID
 }
 
 // ExecutorReport is what a worker says of one executor. It is repeated until
