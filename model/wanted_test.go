@@ -1,16 +1,13 @@
 package model
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	app := func(target, completions, completed int) *App {
 		return &App{
 			State: AppWaiting, Completed: completed,
-			Spec:    AppSpec{Completions: completions},
+			Spec:    AppSpec{Kind: AppKindCommand, Completions: completions},
 			Targets: map[int]int{ProfileDefault: target},
 		}
 	}
@@ -23,7 +20,7 @@ func TestWanted(t *testing.T) {
 		want    int
 	}{
 		{"a plain target is what is wanted", app(5, 0, 0), 0, 5},
-		{"an unlimited target is a number that nothing reaches", app(TargetUnlimited, 0, 0), 0, math.MaxInt},
+		{"an unlimited target is a number that nothing reaches", app(TargetUnlimited, 0, 0), 0, MaxExecutors},
 		{"completions that are missing bound the target", app(5, 10, 7), 0, 3},
 		{"a target below the missing completions stays", app(2, 10, 7), 0, 2},
 		{"completions bound an unlimited target", app(TargetUnlimited, 4, 1), 0, 3},
