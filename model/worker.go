@@ -34,7 +34,10 @@ type Worker struct {
 	RegisteredWall int64 // ms since 1970, for display
 	StateWall      int64 // ms since 1970, for display
 	StateTick      int64 // cluster clock, ms
-	ChangeIndex    uint64
+	// Overcommitted: the offer was lowered below what its executors hold.
+	// Nothing new is placed until enough of them have ended.
+	Overcommitted bool
+	ChangeIndex   uint64
 }
 
 // Offer is what a worker brings: where it is reached and what it can hold.
