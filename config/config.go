@@ -1,0 +1,244 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// Default ports (design, section 3). Zero anywhere means: the kernel chooses.
+const (
+	DefaultMasterGRPCPort = 7070
+	DefaultRaftPort       = 7071
+	DefaultMasterSerfPort = 7072
+	DefaultMasterHTTPPort = 8080
+	DefaultWorkerGRPCPort = 7073
+	DefaultWorkerSerfPort = 7074
+	DefaultWorkerHTTPPort = 8081
+)
+
+// Raft timing presets; see Raft.ElectionTimeout.
+const (
+	PresetLAN  = "lan"
+	PresetFast = "fast"
+	PresetWAN  = "wan"
+	PresetRig  = "rig"
+)
+
+// Log stores of Raft.
+const (
+	LogStoreWAL    = "wal"
+	LogStoreBoltDB = "boltdb"
+)
+
+// MasterConfig is everything `hearth master` can be told.
+type MasterConfig struct {
+	// DataDir holds identity, Raft log, stable store and snapshots. LoadMaster
+	// makes it absolute.
+	DataDir   string
+	Network   MasterNetwork
+	Cluster   model.Settings // seeds, used when a cluster is bootstrapped
+	Raft      Raft
+	Gossip    Gossip
+	TLS       TLS
+	Scheduler Scheduler
+	Log       Log
+}
+
+// WorkerConfig is everything `hearth worker` can be told.
+type WorkerConfig struct {
+	// DataDir holds identity, fences and the journal. LoadWorker makes it
+	// absolute.
+	DataDir   string
+	Network   Network
+	Gossip    Gossip
+	TLS       TLS
+	Worker    Worker
+	Scheduler Scheduler // DriverTimeout is the master's and not used here
+	Log       Log
+}
+
+// ClientConfig is what a command that talks to a cluster can be told.
+type ClientConfig struct {
+	// Masters are gRPC addresses "host:port"; any subset of the masters will do.
+	Masters []string
+	TLS     TLS
+}
+
+// Network says where a daemon listens and how others reach it.
+type Network struct {
+	// Bind is the IP address or name listened on.
+	Bind string
+	// Advertise is the host others dial, without a port; empty means Bind.
+	Advertise string
+	// AllowInsecure lets a daemon listen beyond loopback without TLS.
+	AllowInsecure bool
+	GRPCPort      int
+	SerfPort      int
+	HTTPPort      int // /healthz and /readyz
+}
+
+// MasterNetwork is Network with what only masters have.
+type MasterNetwork struct {
+	Network
+	RaftPort int
+}
+
+// BindAddress returns "host:port" to listen on. IPv6 literals get brackets.
+func (n Network) BindAddress(port int) string {
+	return net.JoinHostPort(n.Bind, strconv.Itoa(port))
+}
+
+// AdvertiseHost returns the host that others dial: Advertise, or else Bind.
+func (n Network) AdvertiseHost() string {
+	if n.Advertise != "" {
+		return n.Advertise
+	}
+	return n.Bind
+}
+
+// AdvertiseAddress returns "host:port" for others to dial; port is the one
+// really listened on, which differs from the configured one when that is 0.
+func (n Network) AdvertiseAddress(port int) string {
+	return net.JoinHostPort(n.AdvertiseHost(), strconv.Itoa(port))
+}
+
+// Raft configures the replicated log of a master.
+type Raft struct {
+	// BootstrapExpect is how many masters found the cluster together.
+	BootstrapExpect int
+	// Preset is one of the Preset constants.
+	Preset string
+	// LogStore is one of the LogStore constants.
+	LogStore string
+	// SnapshotThreshold is how many entries may follow a snapshot before the
+	// next one is taken.
+	SnapshotThreshold int
+	// SnapshotInterval is how often the threshold is looked at.
+	SnapshotInterval time.Duration
+}
+
+// ElectionTimeout is the heartbeat and election timeout of the preset, zero for
+// an unknown one (design, section 6).
+func (r Raft) ElectionTimeout() time.Duration {
+	switch r.Preset {
+	case PresetLAN:
+		return 300 * time.Millisecond
+	case PresetFast:
+		return 50 * time.Millisecond
+	case PresetWAN:
+		return 2 * time.Second
+	case PresetRig:
+		return time.Second
+	default:
+		return 0
+	}
+}
+
+// Gossip configures membership.
+type Gossip struct {
+	// Join are Serf addresses "host:port" to start from.
+	Join []string
+}
+
+// TLS names the files of mutual TLS: all three, or none for plain connections.
+type TLS struct {
+	CAFile   string
+	CertFile string
+	KeyFile  string
+}
+
+// Enabled reports whether TLS is wanted.
+func (t TLS) Enabled() bool { return t != TLS{} }
+
+// Scheduler holds the timeouts by which silence is judged.
+type Scheduler struct {
+	// WorkerBeat is the interval of beats on a worker's session.
+	WorkerBeat time.Duration
+	// WorkerTimeout is the silence after which a worker is dead.
+	WorkerTimeout time.Duration
+	// DriverTimeout is the silence after which a driver's app ends.
+	DriverTimeout time.Duration
+}
+
+// Worker says what a worker offers and where it finds its masters.
+type Worker struct {
+	// Masters are gRPC addresses "host:port".
+	Masters []string
+	// Cores offered; 0 means all that the machine (or cgroup) gives.
+	Cores int
+	// MemoryMiB offered; 0 means the machine's (or cgroup's) less 1 GiB, at least
+	// half.
+	MemoryMiB int64
+	// Resources are named resources with their addresses.
+	Resources model.Resources
+	// Labels are free key-value pairs shown with the worker.
+	Labels map[string]string
+	// WorkDir holds the directories of executors; LoadWorker fills it in.
+	WorkDir string
+}
+
+// Log configures the daemon's own log.
+type Log struct {
+	Level string // trace, debug, info, warn or error
+	JSON  bool
+}
+
+// DefaultMaster returns the defaults of `hearth master`: a single master on
+// loopback.
+func DefaultMaster() MasterConfig {
+	return MasterConfig{
+		DataDir: filepath.Join("hearth-data", "master"),
+		Network: MasterNetwork{
+			Network: Network{
+				Bind:     "127.0.0.1",
+				GRPCPort: DefaultMasterGRPCPort,
+				SerfPort: DefaultMasterSerfPort,
+				HTTPPort: DefaultMasterHTTPPort,
+			},
+			RaftPort: DefaultRaftPort,
+		},
+		Cluster: model.DefaultSettings(),
+		Raft: Raft{
+			BootstrapExpect:   1,
+			Preset:            PresetLAN,
+			LogStore:          LogStoreWAL,
+			SnapshotThreshold: 8192,
+			SnapshotInterval:  2 * time.Minute,
+		},
+		Scheduler: defaultScheduler(),
+		Log:       Log{Level: "info"},
+	}
+}
+
+// DefaultWorker returns the defaults of `hearth worker`: everything the machine
+// has, offered to a master on loopback.
+func DefaultWorker() WorkerConfig {
+	return WorkerConfig{
+		DataDir: filepath.Join("hearth-data", "worker"),
+		Network: Network{
+			Bind:     "127.0.0.1",
+			GRPCPort: DefaultWorkerGRPCPort,
+			SerfPort: DefaultWorkerSerfPort,
+			HTTPPort: DefaultWorkerHTTPPort,
+		},
+		Scheduler: defaultScheduler(),
+		Log:       Log{Level: "info"},
+	}
+}
+
+// DefaultClient returns the defaults of client commands: the master on loopback.
+func DefaultClient() ClientConfig {
+	return ClientConfig{Masters: []string{defaultMasterAddress()}}
+}
+
+func defaultScheduler() Scheduler {
+	return Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second}
+}
+
+func defaultMasterAddress() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultMasterGRPCPort))
+}

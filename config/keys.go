@@ -1,0 +1,151 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// EnvPrefix begins every environment variable that is a setting: the section and
+// the key follow in upper case, as in HEARTH_CONFIG_NETWORK_GRPC_PORT.
+const EnvPrefix = "HEARTH_CONFIG_"
+
+// EnvMasters names the masters for client commands, as a comma-separated list.
+const EnvMasters = "HEARTH_MASTERS"
+
+// Bounds of durations: below, timers cost more than they tell; above, a typing
+// error is likelier than intent.
+const (
+	minTimeout  = 100 * time.Millisecond
+	maxTimeout  = time.Hour
+	minBeat     = 10 * time.Millisecond
+	maxBeat     = time.Minute
+	maxInterval = 24 * time.Hour
+
+	maxSnapshotThreshold = 1 << 30
+	maxExpect            = 9 // voters beyond this slow every commit and help nobody
+)
+
+// key is one setting: where it is written and what it is bound to.
+type key struct {
+	section string // "" at the top level of the file
+	name    string
+	flag    string // "" when there is no flag
+	usage   string
+	env     string // a second environment variable, "" for none
+	value   value
+}
+
+// field is the name in the file and in messages.
+func (k key) field() string {
+	if k.section == "" {
+		return k.name
+	}
+	return k.section + "." + k.name
+}
+
+// envName is the variable that sets the key.
+func (k key) envName() string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.field(), ".", "_"))
+}
+
+// masterKeys binds every setting of a master to c.
+func masterKeys(c *MasterConfig) []key {
+	keys := []key{{name: "data_dir", flag: "data-dir", usage: "directory of identity, log and snapshots", value: stringValue(&c.DataDir)}}
+	keys = append(keys, networkKeys(&c.Network.Network)...)
+	keys = append(
+		keys,
+		key{section: "network", name: "raft_port", flag: "raft-port", usage: "port of Raft", value: portValue(&c.Network.RaftPort)},
+		key{section: "cluster", name: "spread_out_apps", usage: "", value: boolValue(&c.Cluster.SpreadOutApps)},
+		key{section: "cluster", name: "worker_selection_policy", value: policyValue(&c.Cluster.WorkerSelectionPolicy)},
+		key{section: "cluster", name: "default_cores", value: intValue(&c.Cluster.DefaultCores, 0, model.MaxCores)},
+		key{section: "raft", name: "bootstrap_expect", flag: "bootstrap-expect", usage: "how many masters found the cluster together; needed with --join", value: intValue(&c.Raft.BootstrapExpect, 1, maxExpect)},
+		key{section: "raft", name: "preset", flag: "raft-preset", usage: "election timing: lan, fast, wan or rig", value: enumValue(&c.Raft.Preset, PresetLAN, PresetFast, PresetWAN, PresetRig)},
+		key{section: "raft", name: "log_store", flag: "log-store", usage: "log store: wal or boltdb", value: enumValue(&c.Raft.LogStore, LogStoreWAL, LogStoreBoltDB)},
+		key{section: "raft", name: "snapshot_threshold", flag: "snapshot-threshold", usage: "log entries between snapshots", value: intValue(&c.Raft.SnapshotThreshold, 1, maxSnapshotThreshold)},
+		key{section: "raft", name: "snapshot_interval", flag: "snapshot-interval", usage: "how often to look whether a snapshot is due", value: durationValue(&c.Raft.SnapshotInterval, time.Second, maxInterval)},
+		key{section: "gossip", name: "join", flag: "join", usage: "gossip addresses to start from", value: addressesValue(&c.Gossip.Join, DefaultMasterSerfPort)},
+		key{section: "scheduler", name: "driver_timeout", flag: "driver-timeout", usage: "silence after which the app of a driver ends", value: durationValue(&c.Scheduler.DriverTimeout, minTimeout, maxTimeout)},
+	)
+	keys = append(keys, schedulerKeys(&c.Scheduler)...)
+	keys = append(keys, tlsKeys(&c.TLS)...)
+	return append(keys, logKeys(&c.Log)...)
+}
+
+// workerKeys binds every setting of a worker to c.
+func workerKeys(c *WorkerConfig) []key {
+	keys := []key{{name: "data_dir", flag: "data-dir", usage: "directory of identity and journal", value: stringValue(&c.DataDir)}}
+	keys = append(keys, networkKeys(&c.Network)...)
+	keys = append(
+		keys,
+		key{section: "gossip", name: "join", flag: "join", usage: "gossip addresses to start from", value: addressesValue(&c.Gossip.Join, DefaultMasterSerfPort)},
+		key{section: "worker", name: "masters", flag: "masters", usage: "gRPC addresses of masters", value: addressesValue(&c.Worker.Masters, DefaultMasterGRPCPort)},
+		key{section: "worker", name: "cores", flag: "cores", usage: "cores to offer; 0 offers all", value: intValue(&c.Worker.Cores, 0, model.MaxCores)},
+		key{section: "worker", name: "memory", flag: "memory", usage: "memory to offer, such as 4g (default: the machine's less 1 GiB, at least half)", value: memoryValue(&c.Worker.MemoryMiB)},
+		key{section: "worker", name: "resources", flag: "resources", usage: "named resource as name=address,address, or a file that lists them; may be repeated", value: resourcesValue(&c.Worker.Resources)},
+		key{section: "worker", name: "labels", flag: "label", usage: "label as name=value; may be repeated", value: labelsValue(&c.Worker.Labels)},
+		key{section: "worker", name: "work_dir", flag: "work-dir", usage: "directory of the executors' directories (default: work in the data directory)", value: stringValue(&c.Worker.WorkDir)},
+	)
+	keys = append(keys, schedulerKeys(&c.Scheduler)...)
+	keys = append(keys, tlsKeys(&c.TLS)...)
+	return append(keys, logKeys(&c.Log)...)
+}
+
+// clientKeys binds every setting of a client command to c.
+func clientKeys(c *ClientConfig) []key {
+	keys := []key{{section: "client", name: "masters", flag: "masters", env: EnvMasters, usage: "gRPC addresses of masters, any of them", value: addressesValue(&c.Masters, DefaultMasterGRPCPort)}}
+	return append(keys, tlsKeys(&c.TLS)...)
+}
+
+func networkKeys(n *Network) []key {
+	return []key{
+		{section: "network", name: "bind", flag: "bind", usage: "address to listen on", value: stringValue(&n.Bind)},
+		{section: "network", name: "advertise", flag: "advertise", usage: "host that others dial (default: the bind address)", value: stringValue(&n.Advertise)},
+		{section: "network", name: "allow_insecure", flag: "allow-insecure", usage: "listen beyond loopback without TLS", value: boolValue(&n.AllowInsecure)},
+		{section: "network", name: "grpc_port", flag: "grpc-port", usage: "port of gRPC", value: portValue(&n.GRPCPort)},
+		{section: "network", name: "serf_port", flag: "serf-port", usage: "port of gossip", value: portValue(&n.SerfPort)},
+		{section: "network", name: "http_port", flag: "http-port", usage: "port of HTTP", value: portValue(&n.HTTPPort)},
+	}
+}
+
+func schedulerKeys(s *Scheduler) []key {
+	return []key{
+		{section: "scheduler", name: "worker_beat", flag: "worker-beat", usage: "interval of a worker's beats", value: durationValue(&s.WorkerBeat, minBeat, maxBeat)},
+		{section: "scheduler", name: "worker_timeout", flag: "worker-timeout", usage: "silence after which a worker is dead", value: durationValue(&s.WorkerTimeout, minTimeout, maxTimeout)},
+	}
+}
+
+func tlsKeys(t *TLS) []key {
+	return []key{
+		{section: "tls", name: "ca_file", flag: "tls-ca-file", usage: "certificates of the cluster's authority (PEM)", value: stringValue(&t.CAFile)},
+		{section: "tls", name: "cert_file", flag: "tls-cert-file", usage: "own certificate (PEM)", value: stringValue(&t.CertFile)},
+		{section: "tls", name: "key_file", flag: "tls-key-file", usage: "own private key (PEM)", value: stringValue(&t.KeyFile)},
+	}
+}
+
+func logKeys(l *Log) []key {
+	return []key{
+		{section: "log", name: "level", flag: "log-level", usage: "trace, debug, info, warn or error", value: enumValue(&l.Level, "trace", "debug", "info", "warn", "error")},
+		{section: "log", name: "json", flag: "log-json", usage: "log as JSON", value: boolValue(&l.JSON)},
+	}
+}
+
+func policyValue(p *model.SelectionPolicy) value {
+	allowed := make([]string, 0, len(model.SelectionPolicies()))
+	for _, policy := range model.SelectionPolicies() {
+		allowed = append(allowed, string(policy))
+	}
+	var text string
+	v := enumValue(&text, allowed...)
+	set := v.set
+	v.set = func(parts []string) error {
+		if err := set(parts); err != nil {
+			return err
+		}
+		*p = model.SelectionPolicy(text)
+		return nil
+	}
+	v.text = func() string { return string(*p) }
+	return v
+}

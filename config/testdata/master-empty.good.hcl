@@ -1,0 +1,1 @@
+# Nothing set: every default holds.

@@ -1,0 +1,3 @@
+worker {
+  resources = ["fpga=f1", "testdata/resources.json"]
+}
