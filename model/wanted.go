@@ -1,31 +1,31 @@
 package model
 
-import "math"
-
 // CompletionsWanted is how many clean exits end the application as FINISHED;
-// 0 = none, its executors are kept running. Copies of a command that are
-// never restarted are done once each has ended cleanly.
+// 0 = none, its executors are kept running. Copies that are never restarted
+// are done once each has ended cleanly.
 func (s AppSpec) CompletionsWanted() int {
-	if s.Completions == 0 && s.Kind == AppKindCommand && s.Restart == RestartNever {
-		return max(s.Executors, 0)
+	if s.Kind != AppKindCommand {
+		return 0
+	}
+	if s.Completions == 0 && s.Restart == RestartNever && s.Executors > 0 {
+		return s.Executors
 	}
 	return s.Completions
 }
 
-// Wanted returns how many live executors of a profile the application wants at
-// most: its target, and no more than the completions that are still missing.
-// TargetUnlimited yields math.MaxInt. A profile without a target, or an
-// application that has ended, wants none. The scheduler places up to this
-// number and the FSM checks each placement against it.
+// Wanted is how many live executors of a profile the application should have
+// now: its target, but no more than there are completions left. It is never
+// negative; MaxExecutors stands for "as many as fit". The scheduler places up
+// to it and the FSM refuses what lies above it.
 func Wanted(a *App, profile int) int {
 	target, ok := a.Targets[profile]
 	if !ok || a.State.Terminal() {
 		return 0
 	}
-	if target < 0 {
-		target = math.MaxInt
+	if target == TargetUnlimited {
+		target = MaxExecutors
 	}
-	if c := a.Spec.CompletionsWanted(); c > 0 {
+	if c := a.Spec.CompletionsWanted(); c > 0 && profile == ProfileDefault {
 		target = min(target, c-a.Completed)
 	}
 	return max(target, 0)
