@@ -1,0 +1,73 @@
+//go:build linux
+
+package keeper
+
+import "time"
+
+// Limits of the protocol and of what one keeper looks after.
+const (
+	// MaxFrameBytes bounds the payload of one frame in either direction.
+	MaxFrameBytes = 1 << 20
+	// MaxEntries bounds running and not yet forgotten keys together.
+	MaxEntries = 16_384
+	// MaxKeyBytes bounds a key; with the suffix it must fit into a file name.
+	MaxKeyBytes = 200
+	// MaxArgs bounds the words of a command line.
+	MaxArgs = 16_384
+	// MaxEnv bounds the variables of an environment.
+	MaxEnv = 16_384
+	// MaxHeaderBytes bounds the text put at the head of stderr.
+	MaxHeaderBytes = 64 << 10
+	// MaxKeep bounds how long children may run without an agent.
+	MaxKeep = 24 * time.Hour
+	// MaxGrace bounds the time between SIGTERM and SIGKILL.
+	MaxGrace = time.Hour
+
+	listPageEntries    = 1_000 // entries of one List answer, far below MaxFrameBytes
+	maxQueuedReplies   = 64    // answers not yet read by the agent before its requests wait
+	maxUnknownConns    = 8     // connections that have not said hello
+	maxExitFileBytes   = 64 << 10
+	maxEnvironBytes    = 4 << 20 // of /proc/PID/environ read in search of markers
+	maxQueuedCalls     = 256     // requests of a client not yet written
+	maxExtraGroups     = 64
+	copyBufferBytes    = 32 << 10
+	maxCgroupDepth     = 8
+	scansForGone       = 2       // scans in a row that must find nothing of a key
+	maxSupervisorMoves = 64      // processes moved out of the way of a controller
+)
+
+// Defaults of output rotation.
+const (
+	// DefaultRotateBytes is the size at which an output file is rotated.
+	DefaultRotateBytes = 64 << 20
+	// DefaultRotateFiles counts the files kept per stream, the current one included.
+	DefaultRotateFiles = 4
+	// MinRotateBytes is the smallest size accepted for rotation.
+	MinRotateBytes = 1 << 10
+	// MaxRotateFiles bounds the files kept per stream.
+	MaxRotateFiles = 100
+)
+
+// Times. Those a test must shorten are fields of Config with these defaults.
+const (
+	// DefaultStuckAfter is how long after SIGKILL a process that is still there is called stuck.
+	DefaultStuckAfter = 5 * time.Second
+	// DefaultOutputWait bounds the wait for output pipes that somebody else still holds open.
+	DefaultOutputWait = 2 * time.Second
+	// DefaultFirstContact is how long a new keeper waits for its agent.
+	DefaultFirstContact = 10 * time.Second
+	// DefaultStopGrace is the grace children get when the keeper itself is asked to end by a signal.
+	DefaultStopGrace = 5 * time.Second
+
+	helloTimeout   = 5 * time.Second
+	launchTimeout  = 15 * time.Second
+	lockWait       = 12 * time.Second // a dying predecessor needs StuckAfter and OutputWait
+	flushTimeout   = 2 * time.Second
+	sweepInterval  = 5 * time.Second
+	retryInterval  = 10 * time.Millisecond
+	memberPollMin  = 5 * time.Millisecond
+	memberPollMax  = time.Second
+	orphanPoll     = 20 * time.Millisecond
+	acceptBackoff  = 50 * time.Millisecond
+	finalKillBound = 5 * time.Second
+)

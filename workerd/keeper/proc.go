@@ -1,0 +1,221 @@
+//go:build linux
+
+package keeper
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// procID names one process among all since boot.
+type procID struct {
+	pid   int
+	start uint64
+}
+
+// States of proc(5) that matter here.
+const (
+	stateZombie = 'Z'
+	stateDead   = 'X'
+)
+
+// procStat is what a scan reads of a process.
+type procStat struct {
+	procID
+	ppid, pgrp int
+	state      byte
+	threads    int
+}
+
+// dead says whether nothing of the process runs any more. A leading thread that exited before the
+// others is shown as a zombie too, but there the process lives on.
+func (p procStat) dead() bool {
+	return p.state == stateDead || (p.state == stateZombie && p.threads <= 1)
+}
+
+// BootID returns the random id of this boot of the machine.
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// readStat reads /proc/PID/stat.
+func readStat(pid int) (procStat, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return procStat{}, fmt.Errorf("read status of process %d: %w", pid, err)
+	}
+	return parseStat(pid, b)
+}
+
+// parseStat takes apart a line of proc(5). The command name may hold blanks and parentheses, so
+// counting starts behind its last one: there field 3, the state, is the first.
+func parseStat(pid int, line []byte) (procStat, error) {
+	const (
+		fieldState, fieldPPID, fieldPgrp = 0, 1, 2
+		fieldThreads, fieldStart         = 17, 19
+	)
+	end := bytes.LastIndexByte(line, ')')
+	fields := bytes.Fields(line[end+1:])
+	if end < 0 || len(fields) <= fieldStart {
+		return procStat{}, fmt.Errorf("status of process %d is malformed", pid)
+	}
+	p := procStat{procID: procID{pid: pid}, state: fields[fieldState][0]}
+	var errs [4]error
+	p.ppid, errs[0] = strconv.Atoi(string(fields[fieldPPID]))
+	p.pgrp, errs[1] = strconv.Atoi(string(fields[fieldPgrp]))
+	p.threads, errs[2] = strconv.Atoi(string(fields[fieldThreads]))
+	p.start, errs[3] = strconv.ParseUint(string(fields[fieldStart]), 10, 64)
+	if err := errors.Join(errs[:]...); err != nil {
+		return procStat{}, fmt.Errorf("status of process %d: %w", pid, err)
+	}
+	return p, nil
+}
+
+// scanProcs reads the status of every process that lives through the scan. Processes are read one
+// after another, so a parent may end between the reading of its child and its own; the child is
+// then read again, or it would seem to hang in the air.
+func scanProcs() ([]procStat, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("scan processes: %w", err)
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close()
+	if err != nil {
+		return nil, fmt.Errorf("scan processes: %w", err)
+	}
+	procs := make([]procStat, 0, len(names))
+	present := make(map[int]bool, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		p, err := readStat(pid)
+		if isGone(err) {
+			continue
+		}
+		if err != nil { // a process overlooked would count as ended
+			return nil, err
+		}
+		procs = append(procs, p)
+		present[pid] = true
+	}
+	for i, p := range procs {
+		if p.ppid == 0 || present[p.ppid] {
+			continue
+		}
+		again, err := readStat(p.pid)
+		if isGone(err) {
+			procs[i].state = stateDead
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		procs[i] = again
+	}
+	return procs, nil
+}
+
+// isGone tells an error of /proc/PID that means the process has ended from any other.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
+
+// readEnviron returns the environment a process was started with, nil if it cannot be read.
+func readEnviron(pid int) []string {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxEnvironBytes))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(b), "\x00")
+}
+
+// signalProc sends sig to exactly the process id names, and to nobody if that one is gone: the
+// pidfd pins whoever has the number now, then the start time tells who that is.
+func signalProc(id procID, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(id.pid, 0)
+	if err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("open process %d: %w", id.pid, err)
+	}
+	havePidfd := err == nil
+	if havePidfd {
+		defer func() { _ = unix.Close(fd) }()
+	}
+	now, err := readStat(id.pid)
+	if err != nil {
+		return err
+	}
+	if now.start != id.start {
+		return fmt.Errorf("signal process %d: %w: the number belongs to another process now", id.pid, unix.ESRCH)
+	}
+	if !havePidfd { // kernels before 5.3
+		err = unix.Kill(id.pid, sig)
+	} else {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("signal process %d: %w", id.pid, err)
+	}
+	return nil
+}
+
+// procTable shares scans: callers that arrive while a scan runs wait for the next one and all use
+// it, so a hundred keys that end together cost two scans, and every result was begun after its
+// caller asked. Its mutex guards all fields; the scan itself runs without it.
+type procTable struct {
+	mu       sync.Mutex
+	finished sync.Cond
+	running  bool
+	begun    uint64
+	done     uint64
+	procs    []procStat
+	err      error
+}
+
+func newProcTable() *procTable {
+	t := &procTable{}
+	t.finished.L = &t.mu
+	return t
+}
+
+// snapshot returns all processes; callers must not change the slice.
+func (t *procTable) snapshot() ([]procStat, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	need := t.begun + 1
+	for t.done < need {
+		if t.running {
+			t.finished.Wait()
+			continue
+		}
+		t.running = true
+		t.begun++
+		this := t.begun
+		t.mu.Unlock()
+		procs, err := scanProcs()
+		t.mu.Lock()
+		t.procs, t.err, t.done, t.running = procs, err, this, false
+		t.finished.Broadcast()
+	}
+	return t.procs, t.err
+}
