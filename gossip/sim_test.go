@@ -20,17 +20,20 @@ const simPort = 7072
 
 // simPool is a pool of nodes on a simulated network in a bubble; node i has the id and host name of its letter.
 type simPool struct {
-	t     *testing.T
-	net   *simnet.Network
-	seeds []string
-	nodes map[string]*node
+	t       *testing.T
+	net     *simnet.Network
+	cluster model.ClusterIdentity
+	seeds   []string
+	nodes   map[string]*node
 }
 
 // inPool runs test in virtual time with nodes of these names, all seeds of each other, once they see each other.
-func inPool(t *testing.T, names []string, test func(t *testing.T, p *simPool)) {
+func inPool(t *testing.T, cluster model.ClusterIdentity, names []string, test func(t *testing.T, p *simPool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &simPool{t: t, net: simnet.New(rand.New(rand.NewSource(7))), nodes: map[string]*node{}}
+		p := &simPool{
+			t: t, net: simnet.New(rand.New(rand.NewSource(7))), cluster: cluster, nodes: map[string]*node{},
+		}
 		for _, name := range names {
 			p.seeds = append(p.seeds, net.JoinHostPort(p.net.Host(name).IP().String(), strconv.Itoa(simPort)))
 		}
@@ -49,7 +52,7 @@ func inPool(t *testing.T, names []string, test func(t *testing.T, p *simPool)) {
 // start runs the node called id on a host.
 func (p *simPool) start(id, host string) {
 	p.t.Helper()
-	cfg := worker(id, clusterA, p.seeds...)
+	cfg := worker(id, p.cluster, p.seeds...)
 	cfg.BindHost, cfg.BindPort = "", simPort
 	cfg.Transport = p.net.Host(host)
 	cfg.Rand = rand.New(rand.NewSource(int64(len(p.nodes))))
@@ -68,7 +71,7 @@ func (p *simPool) waitAll(limit time.Duration, want Status, ids ...string) {
 }
 
 func TestASilentNodeFailsInTimeAndRejoinsAfterTheHeal(t *testing.T) {
-	inPool(t, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
+	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
 		start := time.Now()
 		p.net.Isolate("c")
 		waitStatus(t, 5*time.Second, p.nodes["a"], "c", StatusFailed)
@@ -83,7 +86,7 @@ func TestASilentNodeFailsInTimeAndRejoinsAfterTheHeal(t *testing.T) {
 }
 
 func TestACrashedMachineReturnsOnAnotherAddress(t *testing.T) {
-	inPool(t, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
+	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
 		p.net.Isolate("c")
 		p.net.Crash("c")
 		p.nodes["c"].stop()
@@ -106,7 +109,7 @@ func TestACrashedMachineReturnsOnAnotherAddress(t *testing.T) {
 }
 
 func TestPartsOfASplitPoolFindEachOtherAfterALongTime(t *testing.T) {
-	inPool(t, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
+	inPool(t, clusterA, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
 		p.net.Split([]string{"a", "b"}, []string{"c", "d"})
 		time.Sleep(10 * time.Minute)
 		if diff := cmp.Diff(map[string]Status{
@@ -120,10 +123,10 @@ func TestPartsOfASplitPoolFindEachOtherAfterALongTime(t *testing.T) {
 }
 
 func TestLossAndAOneWayCutMakeNobodyFail(t *testing.T) {
-	inPool(t, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
+	inPool(t, clusterA, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
 		p.net.SetLoss(0.1)
 		p.net.CutOneWay("a", "b")
-		deadline := time.Now().Add(10 * time.Minute)
+		deadline := time.Now().Add(3 * time.Minute)
 		failures := 0
 		for time.Now().Before(deadline) {
 			select {
@@ -141,7 +144,7 @@ func TestLossAndAOneWayCutMakeNobodyFail(t *testing.T) {
 }
 
 func TestABlockedReaderNeverBlocksGossip(t *testing.T) {
-	inPool(t, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
+	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
 		const updates = 1000
 		tags := p.nodes["b"].cfg.Tags
 		for i := range updates { // nobody reads the events of a
@@ -178,16 +181,37 @@ func TestABlockedReaderNeverBlocksGossip(t *testing.T) {
 	})
 }
 
-func TestMastersThatBootstrapTogetherStayTogether(t *testing.T) {
-	inPool(t, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
+func TestMastersThatFindTheirClusterOneAfterTheOtherStayTogether(t *testing.T) {
+	inPool(t, model.ClusterIdentity{}, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
 		for id, n := range p.nodes {
 			tags := n.cfg.Tags
-			tags.Cluster = model.ClusterIdentity{ID: "new", Epoch: 3, EpochID: 9}
+			tags.Cluster = clusterA
 			if err := n.SetTags(tags); err != nil {
 				t.Fatalf("tags of %s: %v", id, err)
 			}
 			time.Sleep(3 * time.Second)
+			p.waitAll(time.Second, StatusAlive, "a", "b", "c")
 		}
-		p.waitAll(20*time.Second, StatusAlive, "a", "b", "c")
+		for _, m := range p.nodes["a"].Members() {
+			if m.Tags.Cluster != clusterA {
+				t.Errorf("cluster of %s as a sees it: got %v, want %v", m.ID, m.Tags.Cluster, clusterA)
+			}
+		}
+	})
+}
+
+func TestMembersMetBeforeTheClusterWasKnownAreLeftOutOnceTheyAreForeign(t *testing.T) {
+	inPool(t, model.ClusterIdentity{}, []string{"a", "b"}, func(t *testing.T, p *simPool) {
+		for id, cluster := range map[string]model.ClusterIdentity{"a": clusterA, "b": clusterB} {
+			tags := p.nodes[id].cfg.Tags
+			tags.Cluster = cluster
+			if err := p.nodes[id].SetTags(tags); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if diff := cmp.Diff(map[string]Status{"b": StatusAlive}, seen(p.nodes["b"].Gossip)); diff != "" {
+			t.Errorf("members of b (-want +got):\n%s", diff)
+		}
 	})
 }
