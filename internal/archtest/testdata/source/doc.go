@@ -1,0 +1,2 @@
+// Package source is read by a test.
+package source

@@ -1,0 +1,6 @@
+package source
+
+func start(f func()) {
+	go f()
+	go f()
+}
