@@ -1,0 +1,152 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+// maxIDBytes bounds the ids of clusters, masters and workers.
+const maxIDBytes = 128
+
+// validID checks an id that nodes choose for themselves: it becomes part of
+// keys, so it holds no zero byte and no space.
+func validID(what, id string) error {
+	if id == "" || len(id) > maxIDBytes {
+		return fmt.Errorf("%w: %s id: %d bytes, want 1 to %d", model.ErrInvalid, what, len(id), maxIDBytes)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return fmt.Errorf("%w: %s id %q: must be printable ASCII without spaces", model.ErrInvalid, what, id)
+		}
+	}
+	return nil
+}
+
+func (t *tx) initCluster(c *replogv1.InitCluster) Result {
+	id := ClusterFromProto(c.GetCluster())
+	if t.meta.cluster == id && !id.IsZero() {
+		return Result{Repeated: true}
+	}
+	if !t.meta.cluster.IsZero() {
+		return reject(model.RejectInitialised, "this cluster is %s already", t.meta.cluster)
+	}
+	if err := validID("cluster", id.ID); err != nil {
+		return reject(model.RejectInvalid, "%v", err)
+	}
+	settings := model.DefaultSettings()
+	if c.GetSettings() != nil {
+		settings = SettingsFromProto(c.GetSettings())
+	}
+	if err := settings.Validate(); err != nil {
+		return reject(model.RejectInvalid, "%v", err)
+	}
+	t.meta.cluster, t.meta.settings = id, settings
+	t.changedOnce(ChangeCluster)
+	t.changedOnce(ChangeSettings)
+	return Result{}
+}
+
+func (t *tx) registerMaster(c *replogv1.Command, p *replogv1.RegisterMaster) Result {
+	m := MasterFromProto(p.GetMaster())
+	if err := validID("master", string(m.ID)); err != nil {
+		return reject(model.RejectInvalid, "%v", err)
+	}
+	for _, s := range []string{m.GRPCAddr, m.RaftAddr, m.SerfAddr, m.HTTPAddr, m.Version} {
+		if len(s) > model.MaxNameBytes {
+			return reject(model.RejectInvalid, "master %s: an address or the version has more than %d bytes", m.ID, model.MaxNameBytes)
+		}
+	}
+	old, ok := t.masters.get([]byte(m.ID))
+	if ok {
+		m.ChangeIndex = old.ChangeIndex
+		if *m == *old {
+			return Result{Repeated: true}
+		}
+	}
+	m.ChangeIndex = t.index
+	if ok {
+		own, first := t.masters.edit([]byte(m.ID))
+		*own = *m
+		if first {
+			t.changed(Change{Kind: ChangeMaster, Master: m.ID})
+		}
+	} else {
+		t.masters.insert([]byte(m.ID), m)
+		t.changed(Change{Kind: ChangeMaster, Master: m.ID})
+	}
+	t.auditLine(c, "register master", string(m.ID))
+	return Result{}
+}
+
+func (t *tx) removeMaster(c *replogv1.Command, p *replogv1.RemoveMaster) Result {
+	if _, ok := t.masters.get([]byte(p.GetId())); !ok {
+		return reject(model.RejectUnknownMaster, "master %q is not registered", p.GetId())
+	}
+	t.masters.remove([]byte(p.GetId()))
+	t.changed(Change{Kind: ChangeMaster, Master: model.MasterID(p.GetId())})
+	t.auditLine(c, "remove master", p.GetId())
+	return Result{}
+}
+
+// Names of the settings, as commands and operators spell them.
+const (
+	SettingSpreadOutApps         = "spread_out_apps"
+	SettingWorkerSelectionPolicy = "worker_selection_policy"
+	SettingDefaultCores          = "default_cores"
+)
+
+// SettingNames lists the settings that SetSettings knows.
+func SettingNames() []string {
+	return []string{SettingSpreadOutApps, SettingWorkerSelectionPolicy, SettingDefaultCores}
+}
+
+var errUnknownSetting = errors.New("unknown setting")
+
+func (t *tx) setSettings(c *replogv1.Command, p *replogv1.SetSettings) Result {
+	next := t.meta.settings
+	for _, s := range p.GetSettings() {
+		if err := setOne(&next, s.GetName(), s.GetValue()); errors.Is(err, errUnknownSetting) {
+			return reject(model.RejectUnknownSetting, "%v", err)
+		} else if err != nil {
+			return reject(model.RejectInvalid, "%v", err)
+		}
+	}
+	if err := next.Validate(); err != nil {
+		return reject(model.RejectInvalid, "%v", err)
+	}
+	if next == t.meta.settings {
+		return Result{}
+	}
+	t.meta.settings = next
+	t.changedOnce(ChangeSettings)
+	for _, s := range p.GetSettings() {
+		t.auditLine(c, "set setting", model.TrimReason(s.GetName()+"="+s.GetValue()))
+	}
+	return Result{}
+}
+
+func setOne(s *model.Settings, name, value string) error {
+	switch name {
+	case SettingSpreadOutApps:
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("%w: %s %q: must be true or false", model.ErrInvalid, name, value)
+		}
+		s.SpreadOutApps = b
+	case SettingWorkerSelectionPolicy:
+		s.WorkerSelectionPolicy = model.SelectionPolicy(value)
+	case SettingDefaultCores:
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return fmt.Errorf("%w: %s %q: must be a number", model.ErrInvalid, name, value)
+		}
+		s.DefaultCores = n
+	default:
+		return fmt.Errorf("%w %q: must be one of %v", errUnknownSetting, name, SettingNames())
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package fsm
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Result {
+	offer := OfferFromProto(p.GetOffer())
+	if res := checkRegistration(p, offer); res.Rejection != model.RejectNone {
+		return res
+	}
+	id := model.WorkerID(p.GetId())
+	old, known := t.findWorker(id)
+	switch {
+	case known && p.GetIncarnation() < old.Incarnation:
+		return reject(model.RejectIncarnation, "worker %s is in incarnation %d; %d is an older one", id, old.Incarnation, p.GetIncarnation())
+	case known && p.GetIncarnation() == old.Incarnation && old.State.Gone():
+		return reject(model.RejectIncarnation, "worker %s is %s in incarnation %d (%s); it must come back with a higher one",
+			id, old.State, old.Incarnation, old.StateReason)
+	}
+	fresh := !known || p.GetIncarnation() > old.Incarnation
+	switch {
+	case !known:
+		t.workers.insert([]byte(id), &model.Worker{
+			ID: id, Incarnation: p.GetIncarnation(), BootID: p.GetBootId(), Offer: offer,
+			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, ChangeIndex: t.index,
+		})
+		t.changed(Change{Kind: ChangeWorker, Worker: id})
+	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer):
+		t.renewWorker(p, offer, fresh)
+	}
+	if fresh {
+		t.auditLine(c, "register worker", string(id))
+	}
+	t.takeInventory(id, p)
+	return Result{}
+}
+
+func checkRegistration(p *replogv1.RegisterWorker, offer model.Offer) Result {
+	if err := validID("worker", p.GetId()); err != nil {
+		return reject(model.RejectInvalid, "%v", err)
+	}
+	if p.GetIncarnation() == 0 {
+		return reject(model.RejectInvalid, "worker %s: incarnations count from 1", p.GetId())
+	}
+	if len(p.GetBootId()) > model.MaxNameBytes {
+		return reject(model.RejectInvalid, "worker %s: boot id has more than %d bytes", p.GetId(), model.MaxNameBytes)
+	}
+	for _, s := range []string{offer.GRPCAddr, offer.SerfAddr, offer.HTTPAddr, offer.Version} {
+		if len(s) > model.MaxNameBytes {
+			return reject(model.RejectInvalid, "worker %s: an address or the version has more than %d bytes", p.GetId(), model.MaxNameBytes)
+		}
+	}
+	if err := offer.Validate(); err != nil {
+		return reject(model.RejectInvalid, "worker %s: %v", p.GetId(), err)
+	}
+	return Result{}
+}
+
+// renewWorker takes over what a known worker says of itself now.
+func (t *tx) renewWorker(p *replogv1.RegisterWorker, offer model.Offer, fresh bool) {
+	w := t.editWorker(model.WorkerID(p.GetId()))
+	w.Offer, w.BootID = offer, p.GetBootId()
+	if fresh {
+		w.Incarnation, w.ReportSeq, w.RegisteredWall = p.GetIncarnation(), 0, t.wall
+	}
+	if fresh || w.State != model.WorkerAlive {
+		t.setWorkerState(w, model.WorkerAlive, "")
+	}
+	w.Overcommitted = !holds(offer, t.usedOn(w.ID))
+}
+
+// takeInventory compares what the state says runs on the worker with what the
+// worker says (design 7). Entries that the state does not know are the
+// leader's business: it kills them by explicit order.
+func (t *tx) takeInventory(id model.WorkerID, p *replogv1.RegisterWorker) {
+	has := make(map[model.ExecutorRef]model.ExecutorReport, len(p.GetInventory()))
+	for _, r := range p.GetInventory() {
+		rep := ReportFromProto(r)
+		has[rep.Ref] = rep
+	}
+	for _, e := range t.unfinishedOn(id) {
+		a, ok := t.findApp(e.App)
+		if !ok {
+			continue
+		}
+		rep, found := has[e.Ref()]
+		switch {
+		case found:
+			if e.Incarnation != p.GetIncarnation() {
+				t.editExecutor(a, e.ID).Incarnation = p.GetIncarnation()
+			}
+			t.applyReport(a, e.ID, rep)
+		case e.Incarnation != p.GetIncarnation():
+			t.lose(a, e.ID, "its worker came back without it")
+		case e.State != model.ExecutorPlaced:
+			t.lose(a, e.ID, "its worker no longer has it")
+		}
+	}
+}
+
+// unfinishedOn lists the unfinished executors on a worker, by app and id.
+func (t *tx) unfinishedOn(id model.WorkerID) []*model.Executor {
+	prefix := workerPrefix(id)
+	var out []*model.Executor
+	t.byWorker.root().WalkPrefix(prefix, func(k []byte, _ struct{}) bool {
+		if e, ok := t.executors.get(k[len(prefix):]); ok {
+			out = append(out, e)
+		}
+		return false
+	})
+	return out
+}
+
+// lose ends an executor through no fault of its application.
+func (t *tx) lose(a *model.App, id model.ExecutorID, reason string) {
+	t.endExecutor(a, id, ending{state: model.ExecutorLost, cause: model.CauseInfra, exitCode: -1, reason: reason})
+}
+
+func (t *tx) loseAllOn(id model.WorkerID, reason string) {
+	for _, e := range t.unfinishedOn(id) {
+		if a, ok := t.findApp(e.App); ok {
+			t.lose(a, e.ID, reason)
+		}
+	}
+}
+
+func (t *tx) leaveWorker(c *replogv1.Command, p *replogv1.LeaveWorker) Result {
+	id := model.WorkerID(p.GetId())
+	w, ok := t.findWorker(id)
+	if !ok {
+		return reject(model.RejectUnknownWorker, "worker %q is not registered", p.GetId())
+	}
+	if w.Incarnation != p.GetIncarnation() {
+		return reject(model.RejectIncarnation, "worker %s is in incarnation %d, not %d", id, w.Incarnation, p.GetIncarnation())
+	}
+	if w.State == model.WorkerLeft {
+		return Result{Repeated: true}
+	}
+	reason := p.GetReason()
+	if reason == "" {
+		reason = "it left"
+	}
+	t.loseAllOn(id, "its worker left: "+reason)
+	t.setWorkerState(t.editWorker(id), model.WorkerLeft, reason)
+	t.auditLine(c, "leave worker", string(id))
+	return Result{}
+}
+
+func (t *tx) markWorker(c *replogv1.Command, p *replogv1.MarkWorker) Result {
+	id, state := model.WorkerID(p.GetId()), model.WorkerState(p.GetState())
+	if state != model.WorkerAlive && state != model.WorkerUnreachable && state != model.WorkerDead {
+		return reject(model.RejectInvalid, "a worker cannot be marked %q", p.GetState())
+	}
+	w, ok := t.findWorker(id)
+	if !ok {
+		return reject(model.RejectUnknownWorker, "worker %q is not registered", p.GetId())
+	}
+	if w.Incarnation != p.GetIncarnation() || w.ReportSeq != p.GetReportSeq() {
+		return reject(model.RejectEvidence, "worker %s is at incarnation %d, report %d; the verdict was on %d, %d",
+			id, w.Incarnation, w.ReportSeq, p.GetIncarnation(), p.GetReportSeq())
+	}
+	if w.State == state {
+		return Result{Repeated: true}
+	}
+	if w.State.Gone() {
+		return reject(model.RejectTransition, "worker %s is %s; only a new incarnation of it can be %s", id, w.State, state)
+	}
+	if state == model.WorkerDead {
+		t.loseAllOn(id, fmt.Sprintf("its worker is dead: %s", p.GetReason()))
+		t.auditLine(c, "declare worker dead", string(id))
+	}
+	t.setWorkerState(t.editWorker(id), state, p.GetReason())
+	return Result{}
+}

@@ -1,0 +1,187 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// The failure policy of design 8. All of it is in cluster-clock ticks.
+
+// judge settles what the end of an executor means for its active application.
+// before is the executor's state before it ended.
+func (t *tx) judge(a *model.App, e *model.Executor, before model.ExecutorState) {
+	stable := t.stableSince(a)
+	if before == model.ExecutorRunning {
+		stable = max(stable, stableAt(e, t.tick))
+	}
+	t.refreshSince(a, stable)
+	switch e.Cause {
+	case model.CauseClean:
+		t.countClean(a)
+	case model.CauseApp, model.CauseStart:
+		t.countFailure(a, e)
+	case model.CauseNone, model.CauseInfra, model.CauseKill:
+	}
+}
+
+// countClean counts a clean exit as a completion, or makes the replacement
+// wait, so that exits just before an application ends start nothing.
+func (t *tx) countClean(a *model.App) {
+	want := a.Spec.CompletionsWanted()
+	if want == 0 {
+		a.BackoffUntil = max(a.BackoffUntil, t.tick+model.BackoffFirstMilli)
+		return
+	}
+	a.Completed++
+	if a.Completed >= want {
+		t.endApp(a, model.AppFinished, 0, fmt.Sprintf("all %d completions are in", want))
+	}
+}
+
+func (t *tx) countFailure(a *model.App, e *model.Executor) {
+	if a.ExitCode == 0 {
+		a.ExitCode = exitCodeOf(e)
+	}
+	started := e.LaunchTick
+	if started == 0 {
+		started = e.PlacedTick
+	}
+	a.Failures = append(a.Failures, model.Failure{
+		Worker: e.Worker, Tick: t.tick, Cause: e.Cause,
+		Quick: e.Cause == model.CauseStart || t.tick-started < model.QuickExitMilli,
+	})
+	if n := len(a.Failures) - model.MaxFailuresKept; n > 0 {
+		a.Failures = slices.Delete(a.Failures, 0, n)
+	}
+	t.exclude(a, e.Worker)
+	a.Backoff = backoff(len(a.Failures))
+	a.BackoffUntil = max(a.BackoffUntil, t.tick+a.Backoff)
+
+	switch {
+	case a.Spec.Kind == model.AppKindCommand && a.Spec.Restart == model.RestartNever:
+		t.endApp(a, model.AppFailed, exitCodeOf(e), fmt.Sprintf("executor %d failed and is not restarted: %s", e.ID, describe(e)))
+	case len(a.Failures) >= model.FailuresLimit && !t.anyRunning(a):
+		t.endApp(a, model.AppFailed, a.ExitCode, fmt.Sprintf("%d executors failed within %d minutes and none is running; the last, executor %d: %s",
+			len(a.Failures), model.FailureWindowMilli/60000, e.ID, describe(e)))
+	}
+}
+
+// exclude keeps the application off a worker where it has failed too often.
+func (t *tx) exclude(a *model.App, w model.WorkerID) {
+	quick, start := 0, 0
+	for _, f := range a.Failures {
+		if f.Worker != w {
+			continue
+		}
+		if f.Quick {
+			quick++
+		}
+		if f.Cause == model.CauseStart {
+			start++
+		}
+	}
+	if quick < model.QuickFailuresLimit && start < model.StartFailuresLimit {
+		return
+	}
+	until := t.tick + model.ExclusionMilli
+	for i := range a.Excluded {
+		if a.Excluded[i].Worker == w {
+			a.Excluded[i].UntilTick = until
+			return
+		}
+	}
+	a.Excluded = append(a.Excluded, model.Exclusion{Worker: w, UntilTick: until})
+}
+
+// backoff is the pause after the n-th failure in a row: 1, 2, 4 … 30 s.
+func backoff(n int) int64 {
+	pause := int64(model.BackoffFirstMilli)
+	for i := 1; i < n && pause < model.BackoffMaxMilli; i++ {
+		pause *= 2
+	}
+	return min(pause, model.BackoffMaxMilli)
+}
+
+func (t *tx) anyRunning(a *model.App) bool {
+	found := false
+	t.executors.root().WalkPrefix(numKey(a.Number), func(_ []byte, e *entry[model.Executor]) bool {
+		found = e.rec.State == model.ExecutorRunning
+		return found
+	})
+	return found
+}
+
+// stableAt is the tick at which a run became a stable one; 0 if it has not.
+func stableAt(e *model.Executor, tick int64) int64 {
+	if e.RunningTick == 0 || tick-e.RunningTick < model.StableRunMilli {
+		return 0
+	}
+	return e.RunningTick + model.StableRunMilli
+}
+
+// stableSince is the newest tick at which a run of the application became a
+// stable one, over those that are still running. A stable run resets the count
+// once, when it becomes stable: an executor that runs for hours must not hide
+// that all others fail.
+func (t *tx) stableSince(a *model.App) int64 {
+	if len(a.Failures) == 0 {
+		return 0
+	}
+	var since int64
+	t.executors.root().WalkPrefix(numKey(a.Number), func(_ []byte, e *entry[model.Executor]) bool {
+		if e.rec.State == model.ExecutorRunning {
+			since = max(since, stableAt(e.rec, t.tick))
+		}
+		return false
+	})
+	return since
+}
+
+// forgiven reports whether a failure no longer counts.
+func forgiven(f model.Failure, tick, stableSince int64) bool {
+	return f.Tick <= stableSince || tick-f.Tick > model.FailureWindowMilli
+}
+
+func (t *tx) refresh(a *model.App) { t.refreshSince(a, t.stableSince(a)) }
+
+// refreshSince drops failures that no longer count and exclusions that are
+// over; a must be editable.
+func (t *tx) refreshSince(a *model.App, stableSince int64) {
+	a.Failures = slices.DeleteFunc(a.Failures, func(f model.Failure) bool { return forgiven(f, t.tick, stableSince) })
+	if len(a.Failures) == 0 {
+		a.Failures, a.Backoff = nil, 0
+	}
+	a.Excluded = slices.DeleteFunc(a.Excluded, func(x model.Exclusion) bool { return x.UntilTick <= t.tick })
+	if len(a.Excluded) == 0 {
+		a.Excluded = nil
+	}
+}
+
+// exitCodeOf is the code that stands for a failed executor, as a shell has it:
+// 128+n for signal n; 1 if the code is not known.
+func exitCodeOf(e *model.Executor) int {
+	switch {
+	case e.Signal > 0:
+		return 128 + e.Signal
+	case e.ExitCode > 0:
+		return e.ExitCode
+	}
+	return 1
+}
+
+// describe says how an executor failed, for a person.
+func describe(e *model.Executor) string {
+	what := fmt.Sprintf("exit code %d", e.ExitCode)
+	if e.Signal > 0 {
+		what = fmt.Sprintf("signal %d", e.Signal)
+	}
+	if e.Cause == model.CauseStart {
+		what = "it could not be started"
+	}
+	if e.Reason != "" {
+		what += " (" + e.Reason + ")"
+	}
+	return fmt.Sprintf("%s on worker %s", what, e.Worker)
+}

@@ -1,0 +1,70 @@
+package fsm
+
+import "github.com/hearthd/hearth/model"
+
+// Scheduling is what the scheduler sees of a View at one point of the cluster
+// clock: flags instead of times. It is immutable.
+type Scheduling struct {
+	s    *state
+	tick int64
+}
+
+// Settings are the scheduler's settings.
+func (v *Scheduling) Settings() model.Settings { return v.s.meta.settings }
+
+// SchedulableWorkers visits, by id, the workers that may get new executors,
+// with what is in use there, until visit returns false. They are ALIVE and
+// hold no more than they offer.
+func (v *Scheduling) SchedulableWorkers(visit func(w *model.Worker, used model.Usage) bool) {
+	v.s.workers.walk(nil, func(w *model.Worker) bool {
+		if w.State != model.WorkerAlive || w.Overcommitted {
+			return true
+		}
+		return visit(w, v.s.used(w.ID))
+	})
+}
+
+// ActiveApps visits the applications that have not ended, in order of
+// registration, until visit returns false.
+func (v *Scheduling) ActiveApps(visit func(a *model.App) bool) { (&View{s: v.s}).ActiveApps(visit) }
+
+// AppBlocked reports whether the application's back-off is running.
+func (v *Scheduling) AppBlocked(app model.AppID) bool {
+	a, ok := v.s.app(app)
+	return ok && blocked(a, v.tick)
+}
+
+// Excluded reports whether the application must not use the worker for now.
+func (v *Scheduling) Excluded(app model.AppID, w model.WorkerID) bool {
+	a, ok := v.s.app(app)
+	return ok && excluded(a, w, v.tick)
+}
+
+// NextWake is the next tick at which a flag changes by time alone; 0 = none.
+func (v *Scheduling) NextWake() int64 {
+	var next int64
+	consider := func(tick int64) {
+		if tick > v.tick && (next == 0 || tick < next) {
+			next = tick
+		}
+	}
+	v.ActiveApps(func(a *model.App) bool {
+		consider(a.BackoffUntil)
+		for _, x := range a.Excluded {
+			consider(x.UntilTick)
+		}
+		return true
+	})
+	return next
+}
+
+func blocked(a *model.App, tick int64) bool { return tick < a.BackoffUntil }
+
+func excluded(a *model.App, w model.WorkerID, tick int64) bool {
+	for _, x := range a.Excluded {
+		if x.Worker == w && tick < x.UntilTick {
+			return true
+		}
+	}
+	return false
+}
