@@ -32,8 +32,8 @@ const (
 	maxExtraGroups     = 64
 	copyBufferBytes    = 32 << 10
 	maxCgroupDepth     = 8
-	scansForGone       = 2       // scans in a row that must find nothing of a key
-	maxSupervisorMoves = 64      // processes moved out of the way of a controller
+	scansForGone       = 2  // scans in a row that must find nothing of a key
+	maxSupervisorMoves = 64 // processes moved out of the way of a controller
 )
 
 // Defaults of output rotation.
