@@ -1,0 +1,367 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Timings of a driver session.
+const (
+	// DefaultBeatTimeout is how long a driver keeps a session on which no beat
+	// is answered.
+	DefaultBeatTimeout = 5 * time.Second
+	// defaultBeat is the interval of beats until the leader names one, and
+	// minBeat the shortest that it may name.
+	defaultBeat = time.Second
+	minBeat     = 10 * time.Millisecond
+	// undialableFor is how long a leader that could not be dialled is reached
+	// through a standby before a direct connection is tried again.
+	undialableFor = 30 * time.Second
+)
+
+// DriverHandler is told what happens to an application's executors. Calls come
+// from Run, one at a time, and must not block.
+type DriverHandler interface {
+	// ExecutorChanged is called for each executor that is new or has changed
+	// since the last call. One that ended while there was no session comes as
+	// LOST with a reason.
+	ExecutorChanged(e model.DriverExecutor)
+	// Ended is called once, when the application is over; Run then returns.
+	Ended(e model.DriverEnded)
+}
+
+// DriverConfig describes one application's driver session.
+type DriverConfig struct {
+	App   model.AppID
+	Token string
+	// Addr is where executors reach the driver.
+	Addr    string
+	Handler DriverHandler
+	// BeatTimeout is how long an unanswered session is kept; 0 = DefaultBeatTimeout.
+	BeatTimeout time.Duration
+}
+
+// DriverSession keeps the session of one application with whoever leads.
+type DriverSession struct {
+	c      *Client
+	cfg    DriverConfig
+	log    hclog.Logger
+	finder *LeaderFinder
+
+	wake chan struct{} // a confirmation waits
+
+	mu      sync.Mutex
+	pending map[model.ExecutorID]bool // confirmed, not yet seen as RUNNING
+
+	// Owned by Run.
+	known      map[model.ExecutorID]model.DriverExecutor
+	undialable map[string]time.Time // leader address -> when it failed
+	connected  bool
+}
+
+// OpenDriver makes the caller's end of a driver session; Run connects it.
+func (c *Client) OpenDriver(cfg DriverConfig) (*DriverSession, error) {
+	if cfg.App == "" || cfg.Handler == nil {
+		return nil, fmt.Errorf("open driver session: %w: needs an application and a handler", model.ErrInvalid)
+	}
+	if cfg.BeatTimeout <= 0 {
+		cfg.BeatTimeout = DefaultBeatTimeout
+	}
+	f := NewLeaderFinder(c.cfg.Masters, c.childRand())
+	f.AddSeeds(c.leader.Seeds())
+	f.Hint(c.leader.Leader())
+	return &DriverSession{
+		c: c, cfg: cfg, finder: f,
+		log:        c.log.With("app", string(cfg.App)),
+		wake:       make(chan struct{}, 1),
+		pending:    map[model.ExecutorID]bool{},
+		known:      map[model.ExecutorID]model.DriverExecutor{},
+		undialable: map[string]time.Time{},
+	}, nil
+}
+
+// Confirm tells the leader that executors have registered with the driver. It
+// does not block; the message is repeated until the leader shows the executor
+// as RUNNING or ended. Safe for concurrent use.
+func (d *DriverSession) Confirm(ids ...model.ExecutorID) {
+	d.mu.Lock()
+	for _, id := range ids {
+		d.pending[id] = true
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the session until the application has ended (nil), the leader
+// refuses it (model.ErrUnauthenticated, ErrNotFound, ErrEnded, ErrInvalid), or
+// ctx ends (its error). Call it once.
+func (d *DriverSession) Run(ctx context.Context) error {
+	for {
+		addr := d.finder.Next()
+		err := d.tryDirect(ctx, addr)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("driver session of %s: %w", d.cfg.App, ctx.Err())
+		case refused(err):
+			return fmt.Errorf("driver session of %s: %w", d.cfg.App, err)
+		}
+		d.finder.Failed(addr, err)
+		d.noteLost(err)
+		if err := d.finder.Wait(ctx); err != nil {
+			return fmt.Errorf("driver session of %s: %w", d.cfg.App, err)
+		}
+	}
+}
+
+// refused reports whether the leader's answer cannot change.
+func refused(err error) bool {
+	return errors.Is(err, errClosed) || rpc.Answered(err) && judge(err) == final &&
+		(errors.Is(err, model.ErrUnauthenticated) || errors.Is(err, model.ErrNotFound) ||
+			errors.Is(err, model.ErrEnded) || errors.Is(err, model.ErrInvalid) || errors.Is(err, model.ErrRefused))
+}
+
+// noteLost writes one line when a session is lost, none for each retry.
+func (d *DriverSession) noteLost(err error) {
+	if d.connected {
+		d.connected = false
+		d.log.Info("driver session lost, looking for the leader", "err", err)
+		return
+	}
+	d.log.Trace("no driver session yet", "err", err)
+}
+
+// tryDirect opens a session at addr. When that master is a standby and the
+// leader it names cannot be dialled from here, the standby passes the session
+// on.
+func (d *DriverSession) tryDirect(ctx context.Context, addr string) error {
+	err := d.session(ctx, addr, false)
+	hint, ok := rpc.LeaderHint(err)
+	if !ok {
+		return err
+	}
+	if since, bad := d.undialable[hint]; !bad || time.Since(since) > undialableFor {
+		delete(d.undialable, hint)
+		herr := d.session(ctx, hint, false)
+		if herr == nil || rpc.Answered(herr) || d.connected || ctx.Err() != nil {
+			return herr
+		}
+		d.undialable[hint] = time.Now()
+	}
+	return d.session(ctx, addr, true)
+}
+
+// session runs one session at addr: nil once the application has ended.
+func (d *DriverSession) session(ctx context.Context, addr string, proxy bool) error {
+	conn, err := d.c.conn(addr)
+	if err != nil {
+		return err
+	}
+	s, err := rpc.OpenDriverSession(ctx, conn, proxy)
+	if err != nil {
+		return err
+	}
+	r := newReceiver(s)
+	defer r.stop()
+	hello := model.DriverHello{App: d.cfg.App, Token: d.cfg.Token, Addr: d.cfg.Addr}
+	if err := s.Send(model.DriverUp{Hello: &hello}); err != nil {
+		return r.reason(err, d.cfg.BeatTimeout)
+	}
+	beat := time.NewTicker(defaultBeat)
+	defer beat.Stop()
+	var number uint64
+	lastHeard := time.Now()
+	silence := time.NewTimer(d.cfg.BeatTimeout)
+	defer silence.Stop()
+	listed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-silence.C:
+			if left := d.cfg.BeatTimeout - time.Since(lastHeard); left > 0 {
+				silence.Reset(left)
+				continue
+			}
+			return fmt.Errorf("%w: master %s has not answered for %s", model.ErrUnavailable, addr, d.cfg.BeatTimeout)
+		case <-beat.C:
+			number++
+			err = s.Send(model.DriverUp{Beat: &model.Beat{Number: number}})
+			if err == nil && listed {
+				err = d.sendConfirm(s)
+			}
+		case <-d.wake:
+			if listed { // otherwise the list's arrival sends them
+				err = d.sendConfirm(s)
+			}
+		case in := <-r.ch:
+			if in.err != nil {
+				return in.err
+			}
+			lastHeard = time.Now()
+			if in.msg.Ended != nil {
+				d.cfg.Handler.Ended(*in.msg.Ended)
+				return nil
+			}
+			if l := in.msg.Executors; l != nil {
+				listed = true
+				d.established(addr, proxy)
+				if l.BeatMilli > 0 {
+					beat.Reset(max(minBeat, time.Duration(l.BeatMilli)*time.Millisecond))
+				}
+				d.replace(*l)
+				err = d.sendConfirm(s)
+			}
+			if in.msg.Change != nil {
+				d.change(*in.msg.Change)
+			}
+		}
+		if err != nil {
+			return r.reason(err, d.cfg.BeatTimeout)
+		}
+	}
+}
+
+func (d *DriverSession) established(addr string, proxy bool) {
+	if !d.connected {
+		d.log.Info("driver session established", "master", addr, "proxied", proxy)
+	}
+	d.connected = true
+	d.finder.Reached(addr)
+}
+
+// replace compares the whole list with what is known.
+func (d *DriverSession) replace(l model.DriverExecutors) {
+	listed := make(map[model.ExecutorID]bool, len(l.Executors))
+	for _, e := range l.Executors {
+		listed[e.ID] = true
+		d.change(e)
+	}
+	var gone []model.ExecutorID
+	for id := range d.known {
+		if !listed[id] {
+			gone = append(gone, id)
+		}
+	}
+	slices.Sort(gone)
+	for _, id := range gone {
+		e := d.known[id]
+		e.State, e.Cause, e.Index = model.ExecutorLost, model.CauseInfra, l.Index
+		e.Reason = "ended while the driver had no session with the leader"
+		d.change(e)
+	}
+}
+
+// change tells the handler of one executor unless it is known already, and
+// forgets executors that have ended.
+func (d *DriverSession) change(e model.DriverExecutor) {
+	old, have := d.known[e.ID]
+	if have && e.Index <= old.Index && e.State == old.State {
+		d.settle(e)
+		return
+	}
+	if e.State.Terminal() {
+		delete(d.known, e.ID)
+	} else {
+		d.known[e.ID] = e
+	}
+	d.settle(e)
+	d.cfg.Handler.ExecutorChanged(e)
+}
+
+// settle drops a confirmation that the leader has taken or that is void.
+func (d *DriverSession) settle(e model.DriverExecutor) {
+	if e.State == model.ExecutorPlaced || e.State == model.ExecutorLaunching {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.pending, e.ID)
+}
+
+func (d *DriverSession) sendConfirm(s rpc.DriverSessionClient) error {
+	d.mu.Lock()
+	ids := make([]model.ExecutorID, 0, len(d.pending))
+	for id := range d.pending {
+		// Not listed: it has ended, or its announcement is on the way.
+		if _, ok := d.known[id]; ok {
+			ids = append(ids, id)
+		}
+	}
+	d.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	return s.Send(model.DriverUp{Confirm: ids})
+}
+
+// received is one message or the end of the stream.
+type received struct {
+	msg model.DriverDown
+	err error
+}
+
+// receiver reads a session in its own goroutine, joined by stop.
+type receiver struct {
+	s    rpc.DriverSessionClient
+	ch   chan received
+	quit chan struct{}
+	done chan struct{}
+}
+
+func newReceiver(s rpc.DriverSessionClient) *receiver {
+	r := &receiver{s: s, ch: make(chan received), quit: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		for {
+			msg, err := s.Recv()
+			select {
+			case r.ch <- received{msg, err}:
+			case <-r.quit:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return r
+}
+
+// stop closes the session and waits for the goroutine.
+func (r *receiver) stop() {
+	close(r.quit)
+	_ = r.s.Close() // only frees the stream
+	<-r.done
+}
+
+// reason returns what the server said when a Send failed: the stream's status
+// comes from Recv alone.
+func (r *receiver) reason(sendErr error, limit time.Duration) error {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	for {
+		select {
+		case in := <-r.ch:
+			if in.err != nil {
+				return in.err
+			}
+		case <-t.C:
+			return sendErr
+		}
+	}
+}

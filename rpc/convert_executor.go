@@ -1,0 +1,146 @@
+package rpc
+
+import (
+	"github.com/hearthd/hearth/model"
+	pb "github.com/hearthd/hearth/proto/cluster/v1"
+)
+
+// Payloads (outputs, files) are handed over without copying: neither side may
+// change them afterwards.
+
+func taskIDToWire(id model.TaskID) uint64 { return uint64(id) }
+
+func taskIDFromWire(id uint64) model.TaskID { return model.TaskID(id) }
+
+func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
+	out := &pb.ExecutorUp{Results: each(m.Results, resultToWire)}
+	if h := m.Hello; h != nil {
+		out.Hello = &pb.ExecutorHello{
+			App: string(h.App), Executor: int64(h.Executor), Secret: h.Secret, Cores: int64(h.Cores),
+			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire),
+		}
+	}
+	if m.Beat != nil {
+		out.Beat = beatToWire(m.Beat)
+	}
+	if c := m.Chunk; c != nil {
+		out.Chunk = &pb.OutputChunk{Id: uint64(c.ID), Stderr: c.Stderr, Offset: c.Offset, Data: c.Data, Error: c.Error}
+	}
+	return out
+}
+
+func executorUpFromWire(m *pb.ExecutorUp) model.ExecutorUp {
+	out := model.ExecutorUp{Results: each(m.GetResults(), resultFromWire)}
+	if h := m.GetHello(); h != nil {
+		out.Hello = &model.ExecutorHello{
+			App: model.AppID(h.GetApp()), Executor: model.ExecutorID(h.GetExecutor()), Secret: h.GetSecret(),
+			Cores: int(h.GetCores()), Host: h.GetHost(), PID: int(h.GetPid()), Running: each(h.GetRunning(), taskIDFromWire),
+		}
+	}
+	if m.GetBeat() != nil {
+		out.Beat = beatFromWire(m.GetBeat())
+	}
+	if c := m.GetChunk(); c != nil {
+		out.Chunk = &model.OutputChunk{
+			ID: model.TaskID(c.GetId()), Stderr: c.GetStderr(), Offset: c.GetOffset(), Data: c.GetData(), Error: c.GetError(),
+		}
+	}
+	return out
+}
+
+func resultToWire(r model.TaskResult) *pb.TaskResult {
+	return &pb.TaskResult{
+		Id: uint64(r.ID), Attempt: int64(r.Attempt), Outcome: string(r.Outcome), ExitCode: int64(r.ExitCode),
+		Signal: int64(r.Signal), Error: r.Error, Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes,
+		StderrBytes: r.StderrBytes, RuntimeUs: r.RuntimeMicro, Executor: int64(r.Executor),
+	}
+}
+
+func resultFromWire(r *pb.TaskResult) model.TaskResult {
+	return model.TaskResult{
+		ID: model.TaskID(r.GetId()), Attempt: int(r.GetAttempt()), Outcome: model.TaskOutcome(r.GetOutcome()),
+		ExitCode: int(r.GetExitCode()), Signal: int(r.GetSignal()), Error: r.GetError(), Stdout: r.GetStdout(),
+		Stderr: r.GetStderr(), StdoutBytes: r.GetStdoutBytes(), StderrBytes: r.GetStderrBytes(),
+		RuntimeMicro: r.GetRuntimeUs(), Executor: model.ExecutorID(r.GetExecutor()),
+	}
+}
+
+func executorDownToWire(m model.ExecutorDown) *pb.ExecutorDown {
+	out := &pb.ExecutorDown{
+		Tasks: each(m.Tasks, taskToWire), Ack: each(m.Ack, taskIDToWire), Cancel: each(m.Cancel, taskIDToWire), Stop: m.Stop,
+	}
+	if w := m.Welcome; w != nil {
+		out.Welcome = &pb.ExecutorWelcome{BeatMs: w.BeatMilli, Adopted: each(w.Adopted, taskIDToWire)}
+	}
+	if m.BeatAck != nil {
+		out.BeatAck = beatToWire(m.BeatAck)
+	}
+	if f := m.Fetch; f != nil {
+		out.Fetch = &pb.OutputFetch{Id: uint64(f.ID), Stderr: f.Stderr, Offset: f.Offset, Limit: int64(f.Limit)}
+	}
+	return out
+}
+
+func executorDownFromWire(m *pb.ExecutorDown) model.ExecutorDown {
+	out := model.ExecutorDown{
+		Tasks: each(m.GetTasks(), taskFromWire), Ack: each(m.GetAck(), taskIDFromWire),
+		Cancel: each(m.GetCancel(), taskIDFromWire), Stop: m.GetStop(),
+	}
+	if w := m.GetWelcome(); w != nil {
+		out.Welcome = &model.ExecutorWelcome{BeatMilli: w.GetBeatMs(), Adopted: each(w.GetAdopted(), taskIDFromWire)}
+	}
+	if m.GetBeatAck() != nil {
+		out.BeatAck = beatFromWire(m.GetBeatAck())
+	}
+	if f := m.GetFetch(); f != nil {
+		out.Fetch = &model.OutputFetch{ID: model.TaskID(f.GetId()), Stderr: f.GetStderr(), Offset: f.GetOffset(), Limit: int(f.GetLimit())}
+	}
+	return out
+}
+
+func taskToWire(t model.ExecTask) *pb.ExecTask {
+	return &pb.ExecTask{
+		Id: uint64(t.ID), Attempt: int64(t.Attempt), Argv: each(t.Argv, wireBytes), Env: each(t.Env, wireBytes),
+		Dir: wireBytes(t.Dir), TimeoutMs: t.TimeoutMilli, Files: each(t.Files, fileToWire),
+	}
+}
+
+func taskFromWire(t *pb.ExecTask) model.ExecTask {
+	return model.ExecTask{
+		ID: model.TaskID(t.GetId()), Attempt: int(t.GetAttempt()), Argv: each(t.GetArgv(), modelString),
+		Env: each(t.GetEnv(), modelString), Dir: string(t.GetDir()), TimeoutMilli: t.GetTimeoutMs(),
+		Files: each(t.GetFiles(), fileFromWire),
+	}
+}
+
+// cut splits a list into runs of about batchBytes, each with one entry at
+// least. The whole list comes back as it is if it is small.
+func cut[T any](in []T, size func(*T) int) [][]T {
+	var out [][]T
+	from, sum := 0, 0
+	for i := range in {
+		n := size(&in[i])
+		if i > from && sum+n > batchBytes {
+			out = append(out, in[from:i])
+			from, sum = i, 0
+		}
+		sum += n
+	}
+	return append(out, in[from:])
+}
+
+func taskSize(t *model.ExecTask) int {
+	n := len(t.Dir)
+	for _, a := range t.Argv {
+		n += len(a)
+	}
+	for _, e := range t.Env {
+		n += len(e)
+	}
+	for i := range t.Files {
+		n += len(t.Files[i].Name) + len(t.Files[i].Data)
+	}
+	return n
+}
+
+func resultSize(r *model.TaskResult) int { return len(r.Stdout) + len(r.Stderr) + len(r.Error) }

@@ -1,0 +1,64 @@
+package rpc
+
+import (
+	"fmt"
+
+	"github.com/hearthd/hearth/model"
+	pb "github.com/hearthd/hearth/proto/cluster/v1"
+)
+
+func promiseToWire(r PromiseRequest) *pb.PromiseRequest {
+	return &pb.PromiseRequest{
+		From: string(r.From), Cluster: identityToWire(r.Cluster), Expect: int64(r.Expect),
+		Members: each(r.Members, str[model.MasterID, string]),
+	}
+}
+
+func promiseFromWire(r *pb.PromiseRequest) PromiseRequest {
+	return PromiseRequest{
+		From: model.MasterID(r.GetFrom()), Cluster: identityFromWire(r.GetCluster()), Expect: int(r.GetExpect()),
+		Members: each(r.GetMembers(), str[string, model.MasterID]),
+	}
+}
+
+func promiseReplyToWire(r PromiseReply) *pb.PromiseReply {
+	return &pb.PromiseReply{Granted: r.Granted, Reason: r.Reason}
+}
+
+func promiseReplyFromWire(r *pb.PromiseReply) PromiseReply {
+	return PromiseReply{Granted: r.GetGranted(), Reason: r.GetReason()}
+}
+
+func peerStatsToWire(r PeerStatsReply) *pb.PeerStatsReply {
+	return &pb.PeerStatsReply{
+		Id: string(r.ID), Term: r.Term, LastIndex: r.LastIndex, AppliedIndex: r.AppliedIndex, LastContactMs: r.LastContactMilli,
+	}
+}
+
+func peerStatsFromWire(r *pb.PeerStatsReply) PeerStatsReply {
+	return PeerStatsReply{
+		ID: model.MasterID(r.GetId()), Term: r.GetTerm(), LastIndex: r.GetLastIndex(), AppliedIndex: r.GetAppliedIndex(),
+		LastContactMilli: r.GetLastContactMs(),
+	}
+}
+
+func hashReportToWire(r HashReport) *pb.HashReport {
+	return &pb.HashReport{From: string(r.From), Index: r.Index, Hash: r.Hash[:]}
+}
+
+func hashReportFromWire(r *pb.HashReport) (HashReport, error) {
+	out := HashReport{From: model.MasterID(r.GetFrom()), Index: r.GetIndex()}
+	if len(r.GetHash()) != len(out.Hash) {
+		return HashReport{}, fmt.Errorf("hash report of %s: %w: %d bytes, want %d", out.From, model.ErrInvalid, len(r.GetHash()), len(out.Hash))
+	}
+	copy(out.Hash[:], r.GetHash())
+	return out, nil
+}
+
+func hashVerdictToWire(v HashVerdict) *pb.HashVerdict {
+	return &pb.HashVerdict{Differs: v.Differs, Reason: v.Reason}
+}
+
+func hashVerdictFromWire(v *pb.HashVerdict) HashVerdict {
+	return HashVerdict{Differs: v.GetDiffers(), Reason: v.GetReason()}
+}
