@@ -1,0 +1,61 @@
+//go:build linux
+
+package workerd
+
+import "time"
+
+// Limits of one worker. Each is checked where the thing enters.
+const (
+	// MaxTombstones is how many ended executors are remembered, so that a late order for one of
+	// them does nothing but repeat the answer.
+	MaxTombstones = 10_000
+	// MaxReportsPerMessage bounds the executors in one report.
+	MaxReportsPerMessage = 256
+	// MaxKeptApps is how many directories of ended applications are kept for their logs.
+	MaxKeptApps = 200
+	// MaxKeptAge is how long a directory of an ended application is kept at most.
+	MaxKeptAge = 7 * 24 * time.Hour
+	// MaxLogReaders bounds the logs read at the same time.
+	MaxLogReaders = 64
+	// MaxKeeperRestarts is how often within KeeperRestartWindow a dead keeper is replaced before
+	// the worker gives up.
+	MaxKeeperRestarts = 3
+	// KeeperRestartWindow is the window of MaxKeeperRestarts.
+	KeeperRestartWindow = 10 * time.Minute
+
+	maxKnownMasters    = 64       // addresses remembered from Welcome and gossip
+	maxStateFileBytes  = 64 << 10 // identity, fence, masters
+	maxStartsInFlight  = 16       // launches prepared at the same time
+	maxDownQueue       = 1024     // orders received and not yet looked at
+	maxJournalRecord   = 4 << 20
+	compactMinRecords  = 4096 // journal records before a compaction is thought of
+	compactGarbage     = 4    // compaction when records > live × this
+	maxCleanupRetries  = 3
+	maxHeaderArgBytes  = 32 << 10
+	maxRotatedSegments = 100
+)
+
+// Times.
+const (
+	// StopBound is how long a graceful stop may take in all.
+	StopBound = 20 * time.Second
+	// StopGrace is what executors get between SIGTERM and SIGKILL when the worker stops.
+	StopGrace = 10 * time.Second
+
+	leaderlessStop    = 5 * time.Second // a stopping worker without a session waits this long for one
+	helloTimeout      = 8 * time.Second // dial, Hello, Welcome with one master
+	noLeaderRetry     = 100 * time.Millisecond
+	backoffFirst      = 20 * time.Millisecond
+	backoffMax        = time.Second
+	reportRepeat      = 2 * time.Second // an unacknowledged report is sent again on the same session
+	keeperCallTimeout = 20 * time.Second
+	orphanTimeout     = 20 * time.Second
+	cleanupInterval   = 10 * time.Minute
+	followPoll        = 100 * time.Millisecond
+	shutdownTimeout   = 2 * time.Second
+	gossipTimeout     = 3 * time.Second
+	minBeat           = 10 * time.Millisecond
+	maxBeat           = time.Minute
+	minDeath          = 50 * time.Millisecond
+	maxDeath          = time.Hour
+)

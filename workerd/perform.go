@@ -1,0 +1,131 @@
+//go:build linux
+
+package workerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/workerd/keeper"
+)
+
+// perform does what the table wants. Nothing in it blocks: calls to the keeper run as jobs, whose
+// results come back through do.
+func (a *agent) perform(effects []effect) {
+	for _, e := range effects {
+		switch e.kind {
+		case effectStart:
+			a.job(func(ctx context.Context) { a.start(ctx, e) })
+		case effectKill:
+			a.job(func(ctx context.Context) { a.kill(ctx, e) })
+		case effectForget:
+			a.job(func(ctx context.Context) { a.forget(ctx, e) })
+		case effectClean:
+			a.clean(e.app)
+		}
+	}
+}
+
+// job runs f beside the agent. Their number is bounded by that of executors.
+func (a *agent) job(f func(context.Context)) {
+	a.jobs.Go(func() {
+		ctx, cancel := context.WithTimeout(a.keepers.ctx, keeperCallTimeout)
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// start prepares and starts an executor, not too many at once.
+func (a *agent) start(ctx context.Context, e effect) {
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-ctx.Done():
+		a.startFailed(e.ref, fmt.Errorf("too many launches at once: %w", ctx.Err()))
+		return
+	}
+	k := a.keepers.get()
+	if k == nil {
+		a.startFailed(e.ref, keeper.ErrDisconnected)
+		return
+	}
+	req, err := a.launcher.prepare(e.launch, a.masters.list())
+	if err != nil {
+		a.startFailed(e.ref, err)
+		return
+	}
+	started, err := k.Start(ctx, req)
+	if err != nil {
+		if ctx.Err() != nil { // it may run for all we know
+			_ = k.Kill(context.WithoutCancel(ctx), e.ref.String(), 0)
+		}
+		a.startFailed(e.ref, err)
+		return
+	}
+	_ = a.do(context.WithoutCancel(ctx), func() { a.perform(a.table.started(e.ref, started, time.Now())) })
+}
+
+func (a *agent) startFailed(ref model.ExecutorRef, err error) {
+	_ = a.do(context.Background(), func() { a.perform(a.table.startFailed(ref, err, outage(err))) })
+}
+
+// outage says that a process was not started for a cause of the worker's.
+func outage(err error) bool {
+	switch keeper.ReasonOf(err) {
+	case keeper.ReasonShuttingDown, keeper.ReasonTooMany, keeper.ReasonVersion, keeper.ReasonWrongWorker, keeper.ReasonDuplicateKey:
+		return true
+	}
+	return errors.Is(err, keeper.ErrDisconnected) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+func (a *agent) kill(ctx context.Context, e effect) {
+	k := a.keepers.get()
+	if k == nil {
+		return // what it had is lost with it
+	}
+	err := k.Kill(ctx, e.ref.String(), e.grace)
+	switch keeper.ReasonOf(err) {
+	case keeper.ReasonNotRunning, keeper.ReasonUnknownKey:
+		return // it has ended meanwhile
+	}
+	if err != nil && !errors.Is(err, keeper.ErrDisconnected) {
+		a.log.Error("kill not carried out", "app", e.ref.App, "executor", e.ref.Executor, "err", err)
+	}
+}
+
+func (a *agent) forget(ctx context.Context, e effect) {
+	k := a.keepers.get()
+	if k == nil {
+		return // the next attach offers it again
+	}
+	err := k.Forget(ctx, e.ref.String())
+	if err != nil && keeper.ReasonOf(err) != keeper.ReasonUnknownKey && !errors.Is(err, keeper.ErrDisconnected) {
+		a.log.Warn("exit not forgotten by the keeper", "app", e.ref.App, "executor", e.ref.Executor, "err", err)
+	}
+}
+
+// clean hands an application to the cleaner. If that is busy, the leader's next AppEnded, or the
+// next start, comes back to it.
+func (a *agent) clean(app model.AppID) {
+	select {
+	case a.cleanup <- app:
+	default:
+	}
+}
+
+// event takes in what the keeper has seen.
+func (a *agent) event(ev keeper.Event) {
+	ref, err := model.ParseExecutorRef(ev.Entry.Key)
+	if err != nil {
+		return
+	}
+	switch {
+	case ev.Kind == keeper.EventExited && ev.Entry.Exit != nil:
+		a.perform(a.table.exited(ref, ev.Entry.Proc.PID, *ev.Entry.Exit))
+	case ev.Kind == keeper.EventStuck:
+		a.table.stuck(ref)
+	}
+}

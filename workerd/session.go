@@ -1,0 +1,313 @@
+//go:build linux
+
+package workerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Why a session ended, beside what the stream itself says.
+var (
+	errRehello    = errors.New("the leader asks for a new Hello")
+	errUnanswered = errors.New("the leader has not answered in time")
+	errSuspect    = errors.New("the leader is silent and gossip calls it failed")
+	errUnexpected = errors.New("unexpected message")
+)
+
+// sessionOwner is the agent as its session sees it. All methods may block until the agent has time,
+// or ctx ends.
+type sessionOwner interface {
+	// hello returns the first message of a new session.
+	hello(ctx context.Context) (model.WorkerHello, error)
+	// welcome checks and takes note of the answer. From then on what the agent has to say is sent
+	// to up, until closed.
+	welcome(ctx context.Context, leader string, w *model.WorkerWelcome, up chan<- model.WorkerUp) error
+	// rehello counts a new incarnation, with which hello then answers.
+	rehello(ctx context.Context, r *model.Rehello) error
+	// order delivers everything else but beats.
+	order(ctx context.Context, down model.WorkerDown) error
+	// closed ends what welcome began.
+	closed()
+}
+
+// opener opens a stream to a master. release frees what is below the stream.
+type opener func(ctx context.Context, addr string) (stream rpc.WorkerSessionClient, release func() error, err error)
+
+// dialOpener opens streams by gRPC.
+func dialOpener(cfg rpc.DialConfig) opener {
+	return func(ctx context.Context, addr string) (rpc.WorkerSessionClient, func() error, error) {
+		conn, err := rpc.Dial(addr, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := rpc.OpenWorkerSession(ctx, conn)
+		if err != nil {
+			return nil, nil, errors.Join(err, conn.Close())
+		}
+		return s, conn.Close, nil
+	}
+}
+
+// sessions holds one session to the leader at any time it can. run is its only goroutine.
+type sessions struct {
+	log    hclog.Logger
+	finder *client.LeaderFinder
+	open   opener
+	owner  sessionOwner
+
+	suspects chan string // gRPC addresses of masters that gossip calls failed; capacity 1
+	told     string      // the last trouble logged, so that it is logged once
+	short    int         // sessions in a row that ended at once
+}
+
+func newSessions(log hclog.Logger, finder *client.LeaderFinder, open opener, owner sessionOwner) *sessions {
+	return &sessions{log: log, finder: finder, open: open, owner: owner, suspects: make(chan string, 1)}
+}
+
+// suspect says that gossip calls the master at addr failed. If it is the leader and has fallen
+// silent, the session is given up at once. Never blocks.
+func (s *sessions) suspect(addr string) {
+	select {
+	case s.suspects <- addr:
+	default: // the session will find out by itself
+	}
+}
+
+// run keeps a session until ctx ends.
+func (s *sessions) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		addr := s.finder.Next()
+		if addr == "" {
+			s.trouble(ctx, "no master is known yet", nil)
+		} else {
+			begun := time.Now()
+			welcomed, err := s.attempt(ctx, addr)
+			s.after(ctx, addr, welcomed, time.Since(begun), err)
+		}
+		if s.finder.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// after takes note of how an attempt ended, and waits if attempts end too quickly.
+func (s *sessions) after(ctx context.Context, addr string, welcomed bool, lived time.Duration, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	again := errors.Is(err, errRehello)
+	switch {
+	case again:
+		s.log.Warn("declared dead by the leader, registering anew", "leader", addr, "err", err)
+	case welcomed:
+		s.log.Warn("session lost, looking for the leader", "leader", addr, "err", err)
+		s.finder.Failed(addr, err)
+	default:
+		s.trouble(ctx, "no session with a leader yet", fmt.Errorf("%s: %w", addr, err))
+		s.finder.Failed(addr, err)
+	}
+	_, hinted := rpc.LeaderHint(err)
+	if hinted || (!welcomed && !again) || lived > backoffMax {
+		s.short = 0
+		return
+	}
+	pause(ctx, min(backoffMax, backoffFirst<<min(s.short, 10)))
+	s.short++
+}
+
+// trouble logs a change of what is wrong.
+func (s *sessions) trouble(ctx context.Context, what string, err error) {
+	text := what
+	if err != nil {
+		text = err.Error()
+	}
+	if ctx.Err() != nil || s.told == text {
+		return
+	}
+	// Standbys take turns in saying that there is no leader: one line is enough.
+	if s.told != "" && (errors.Is(err, model.ErrNotLeader) || errors.Is(err, model.ErrNoLeader)) {
+		return
+	}
+	s.told = text
+	if err != nil {
+		s.log.Info(what, "err", err)
+		return
+	}
+	s.log.Info(what)
+}
+
+// attempt runs one session with the master at addr to its end. welcomed says whether it was
+// accepted.
+func (s *sessions) attempt(ctx context.Context, addr string) (welcomed bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stream, release, err := s.open(ctx, addr)
+	if err != nil {
+		return false, err
+	}
+	down := make(chan model.WorkerDown)
+	var reader sync.WaitGroup
+	reader.Go(func() { read(ctx, stream, down, cancel) })
+	defer func() {
+		cancel(nil)
+		_ = stream.Close()
+		_ = release()
+		reader.Wait()
+	}()
+	// Whatever blocks below, a leader that says nothing in time ends it.
+	watchdog := time.AfterFunc(helloTimeout, func() { cancel(errUnanswered) })
+	defer watchdog.Stop()
+
+	hello, err := s.owner.hello(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := stream.Send(model.WorkerUp{Hello: &hello}); err != nil {
+		return false, s.why(ctx, err)
+	}
+	welcome, err := s.first(ctx, down)
+	if err != nil {
+		return false, err
+	}
+	up := make(chan model.WorkerUp)
+	if err := s.owner.welcome(ctx, addr, welcome, up); err != nil {
+		return false, err
+	}
+	defer s.owner.closed()
+	s.finder.Reached(addr)
+	s.finder.AddSeeds(welcome.Masters)
+	s.told = ""
+	l := live{
+		sessions: s, addr: addr, stream: stream, down: down, up: up, watchdog: watchdog,
+		beat: milli(welcome.BeatMilli, minBeat, maxBeat), heard: time.Now(),
+		// Half of what the leader waits, so that there is time for another session before it calls
+		// this worker dead.
+		patience: milli(welcome.DeathMilli, minDeath, maxDeath) / 2,
+	}
+	return true, l.run(ctx)
+}
+
+// first waits for the answer to Hello.
+func (s *sessions) first(ctx context.Context, down <-chan model.WorkerDown) (*model.WorkerWelcome, error) {
+	select {
+	case d := <-down:
+		switch {
+		case d.Welcome != nil:
+			return d.Welcome, nil
+		case d.Rehello != nil:
+			return nil, s.rehello(ctx, d.Rehello)
+		}
+		return nil, fmt.Errorf("answer to Hello: %w", errUnexpected)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *sessions) rehello(ctx context.Context, r *model.Rehello) error {
+	if err := s.owner.rehello(ctx, r); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", errRehello, r.Reason)
+}
+
+// why prefers the reason for which the session was ended over what the stream makes of it.
+func (s *sessions) why(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// read passes on what arrives. It ends ctx with the stream's error.
+func read(ctx context.Context, stream rpc.WorkerSessionClient, down chan<- model.WorkerDown, end context.CancelCauseFunc) {
+	for {
+		d, err := stream.Recv()
+		if err != nil {
+			end(err)
+			return
+		}
+		select {
+		case down <- d:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// live is a session that was welcomed.
+type live struct {
+	*sessions
+	addr     string
+	stream   rpc.WorkerSessionClient
+	down     <-chan model.WorkerDown
+	up       <-chan model.WorkerUp
+	watchdog *time.Timer
+	beat     time.Duration
+	patience time.Duration
+	heard    time.Time // when the leader last said anything
+	number   uint64    // of the last beat
+}
+
+func (l *live) run(ctx context.Context) error {
+	l.watchdog.Reset(l.patience)
+	tick := time.NewTicker(l.beat)
+	defer tick.Stop()
+	for {
+		var up model.WorkerUp
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case d := <-l.down:
+			l.heard = time.Now()
+			l.watchdog.Reset(l.patience)
+			if err := l.received(ctx, d); err != nil {
+				return err
+			}
+			continue
+		case addr := <-l.suspects:
+			if addr == l.addr && time.Since(l.heard) > l.beat+l.beat/2 {
+				return errSuspect
+			}
+			continue
+		case <-tick.C:
+			l.number++
+			up = model.WorkerUp{Beat: &model.Beat{Number: l.number}}
+		case up = <-l.up:
+		}
+		if err := l.stream.Send(up); err != nil {
+			return l.why(ctx, err)
+		}
+	}
+}
+
+func (l *live) received(ctx context.Context, d model.WorkerDown) error {
+	switch {
+	case d.BeatAck != nil:
+		return nil // anything heard is a sign of life
+	case d.Rehello != nil:
+		return l.rehello(ctx, d.Rehello)
+	case d.Welcome != nil:
+		return fmt.Errorf("second Welcome: %w", errUnexpected)
+	}
+	return l.owner.order(ctx, d)
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

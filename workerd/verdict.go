@@ -1,0 +1,49 @@
+//go:build linux
+
+package workerd
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/workerd/keeper"
+)
+
+// verdict says how an executor ended whose process ended as x says.
+func (e *executor) verdict(x keeper.Exit) model.ExecutorReport {
+	r := model.ExecutorReport{Ref: e.ref, ExitCode: x.Code, Signal: x.Signal}
+	switch {
+	case e.kill != nil && e.kill.infra:
+		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, e.kill.reason
+	case e.kill != nil:
+		r.State, r.Cause, r.Reason = model.ExecutorKilled, model.CauseKill, withReason("killed", e.kill.reason)
+	case x.KillRequested:
+		// Not by an order: the keeper ended it because its worker had gone.
+		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, "ended together with the worker's process"
+	case x.OOMKilled:
+		r.State, r.Cause = model.ExecutorFailed, model.CauseApp
+		r.Reason = fmt.Sprintf("killed by the kernel at its memory limit of %d MiB", e.memoryMiB)
+	case x.Signal != 0:
+		r.State, r.Cause = model.ExecutorFailed, model.CauseApp
+		r.Reason = fmt.Sprintf("ended by signal %d (%s)", x.Signal, unix.SignalName(unix.Signal(x.Signal)))
+	case x.Code != 0:
+		r.State, r.Cause = model.ExecutorFailed, model.CauseApp
+		r.Reason = fmt.Sprintf("exit code %d", x.Code)
+	default:
+		r.State, r.Cause, r.Reason = model.ExecutorExited, model.CauseClean, "exit code 0"
+	}
+	return r
+}
+
+func lost(ref model.ExecutorRef, reason string) model.ExecutorReport {
+	return model.ExecutorReport{Ref: ref, State: model.ExecutorLost, Cause: model.CauseInfra, ExitCode: -1, Reason: reason}
+}
+
+func startFailure(ref model.ExecutorRef, err error) model.ExecutorReport {
+	return model.ExecutorReport{
+		Ref: ref, State: model.ExecutorFailed, Cause: model.CauseStart, ExitCode: -1,
+		Reason: clip("could not be started: " + err.Error()),
+	}
+}

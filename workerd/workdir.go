@@ -1,0 +1,147 @@
+//go:build linux
+
+package workerd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/hearthd/hearth/model"
+)
+
+const (
+	// markerFile is in each directory that a worker made below its work directory, so that it never
+	// removes one that somebody else put there.
+	markerFile = ".hearth"
+	// scratchDir holds what the executors of one application share.
+	scratchDir = "scratch"
+	secretFile = ".hearth-secret"
+)
+
+// workDir is the directory below which executors run: <work>/<app>/<executor>. It is locked against
+// other workers while open. Its methods may be called concurrently.
+type workDir struct {
+	path string
+	root *os.Root
+	lock *os.File
+}
+
+// openWorkDir creates path with mode 0700 if need be and locks it.
+func openWorkDir(path string) (*workDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open work directory: %w", err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("create work directory: %w", err)
+	}
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("work directory: %w", err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open work directory: %w", err), lock.Close())
+	}
+	return &workDir{path: path, root: root, lock: lock}, nil
+}
+
+// close gives the directory up. Idempotent.
+func (w *workDir) close() error {
+	if w.lock == nil {
+		return nil
+	}
+	err := errors.Join(w.root.Close(), w.lock.Close())
+	w.lock = nil
+	return err
+}
+
+// refPath returns the path of an executor's directory below the work directory. Ids come from the
+// network: one that is not of the form Hearth gives is refused, so no path leaves the directory.
+func refPath(ref model.ExecutorRef) (string, error) {
+	if err := checkApp(ref.App); err != nil {
+		return "", err
+	}
+	if ref.Executor < 0 {
+		return "", fmt.Errorf("executor id %d: %w", ref.Executor, model.ErrInvalid)
+	}
+	return filepath.Join(string(ref.App), strconv.Itoa(int(ref.Executor))), nil
+}
+
+func checkApp(app model.AppID) error {
+	if _, err := app.Number(); err != nil || !filepath.IsLocal(string(app)) || filepath.Base(string(app)) != string(app) {
+		return fmt.Errorf("application id %q: %w", string(app), model.ErrInvalid)
+	}
+	return nil
+}
+
+// create makes the new directory of an executor and, if need be, those of its application.
+func (w *workDir) create(ref model.ExecutorRef) (dir string, err error) {
+	rel, err := refPath(ref)
+	if err != nil {
+		return "", err
+	}
+	if err := w.createApp(string(ref.App)); err != nil {
+		return "", err
+	}
+	if err := w.root.Mkdir(rel, 0o700); err != nil {
+		return "", fmt.Errorf("create directory of %s: %w", ref, err)
+	}
+	return filepath.Join(w.path, rel), nil
+}
+
+// createApp makes an application's directory with its marker and scratch directory. Two executors
+// of one application may come here at once.
+func (w *workDir) createApp(app string) error {
+	marker := filepath.Join(app, markerFile)
+	err := w.root.Mkdir(app, 0o700)
+	switch {
+	case err == nil:
+		err = w.root.WriteFile(marker, nil, 0o600)
+	case errors.Is(err, fs.ErrExist):
+		// The marker may be on its way; only a directory with something else in it is foreign.
+		err = w.checkOurs(app)
+		if err == nil {
+			err = w.root.WriteFile(marker, nil, 0o600)
+		}
+	}
+	if err == nil {
+		err = w.root.Mkdir(filepath.Join(app, scratchDir), 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create directory of %s: %w", app, err)
+	}
+	return nil
+}
+
+func (w *workDir) checkOurs(app string) error {
+	if _, err := w.root.Lstat(filepath.Join(app, markerFile)); err == nil {
+		return nil
+	}
+	f, err := w.root.Open(app)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n != markerFile && n != scratchDir {
+			return fmt.Errorf("there is a directory of that name which no worker made (no %s in it)", markerFile)
+		}
+	}
+	return nil
+}
+
+func (w *workDir) scratch(app model.AppID) string {
+	return filepath.Join(w.path, string(app), scratchDir)
+}

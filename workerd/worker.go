@@ -1,0 +1,308 @@
+//go:build linux
+
+package workerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/gossip"
+	"github.com/hearthd/hearth/internal/lifecycle"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Worker is one worker. Life: New, Run once. Its accessors are safe for concurrent use and valid
+// once Ready is closed.
+type Worker struct {
+	cfg   Config
+	deps  Deps
+	log   hclog.Logger
+	ready chan struct{}
+
+	mu   sync.Mutex
+	id   model.WorkerID
+	grpc string
+	serf string
+	http string
+}
+
+// New checks what it is given. It opens nothing.
+func New(cfg Config, deps Deps) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err := errors.Join(err, deps.check()); err != nil {
+		return nil, fmt.Errorf("configure worker: %w", err)
+	}
+	return &Worker{cfg: cfg, deps: deps, log: deps.Logger.Named("worker"), ready: make(chan struct{})}, nil
+}
+
+// Ready is closed once the worker listens and has its keeper. It has a leader when /readyz says so.
+func (w *Worker) Ready() <-chan struct{} { return w.ready }
+
+// ID is the worker's id.
+func (w *Worker) ID() model.WorkerID { w.mu.Lock(); defer w.mu.Unlock(); return w.id }
+
+// GRPCAddr is the advertised "host:port" of gRPC.
+func (w *Worker) GRPCAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.grpc }
+
+// SerfAddr is the advertised "ip:port" of gossip.
+func (w *Worker) SerfAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.serf }
+
+// HTTPAddr is the advertised "host:port" of the web server.
+func (w *Worker) HTTPAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.http }
+
+// parts is what the steps of a start put together.
+type parts struct {
+	id       *identity
+	fence    *fence
+	journal  openedJournal
+	masters  *masterList
+	dir      *workDir
+	keepers  *keepers
+	grpcL    net.Listener
+	httpL    net.Listener
+	gossip   *gossip.Gossip
+	offer    model.Offer
+	agent    *agent
+	sessions *sessions
+	members  *membership
+	cleaner  *cleaner
+	server   *rpc.Server
+	web      *web
+}
+
+// step is one step of a start; undo releases what do has taken and may be nil.
+type step struct {
+	name string
+	do   func(ctx context.Context, p *parts) error
+	undo func(p *parts) error
+}
+
+// steps in order. What is undone is undone in reverse.
+func (w *Worker) steps() []step {
+	return []step{
+		{"identity", w.openIdentity, func(p *parts) error { return p.id.close() }},
+		{"fence", w.openFence, nil},
+		{"journal", w.openJournal, func(p *parts) error { return p.journal.journal.close() }},
+		{"work directory", w.openWorkDir, func(p *parts) error { return p.dir.close() }},
+		{"gRPC listener", w.listenGRPC, func(p *parts) error { return closed(p.grpcL.Close()) }},
+		{"HTTP listener", w.listenHTTP, func(p *parts) error { return closed(p.httpL.Close()) }},
+		{"gossip", w.startGossip, func(p *parts) error { return p.gossip.Close() }},
+		{"offer", w.makeOffer, nil},
+		{"keeper", w.startKeeper, func(p *parts) error { return p.keepers.close() }},
+	}
+}
+
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Run starts the worker and blocks until it has ended. When ctx ends it stops gracefully: its
+// executors get SIGTERM and StopGrace, their ends are reported, the leader commits that it has left,
+// all within StopBound; then gossip, servers and keeper end.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	var p parts
+	var taken []step
+	defer func() {
+		for _, s := range slices.Backward(taken) {
+			if undoErr := s.undo(&p); undoErr != nil {
+				err = errors.Join(err, fmt.Errorf("stop worker: %s: %w", s.name, undoErr))
+			}
+		}
+	}()
+	for _, s := range w.steps() {
+		if err := s.do(ctx, &p); err != nil {
+			return fmt.Errorf("start worker: %s: %w", s.name, err)
+		}
+		if s.undo != nil {
+			taken = append(taken, s)
+		}
+	}
+	w.assemble(&p)
+	w.announce(&p)
+	group := lifecycle.New(StopBound + keeperCallTimeout)
+	group.Add("web server", func(ctx context.Context) error { return p.web.run(ctx, p.httpL) }, nil)
+	group.Add("gRPC server", p.server.Run, nil)
+	group.Add("gossip", p.members.run, nil)
+	group.Add("cleaner", p.cleaner.run, nil)
+	// Last, so that it stops first: it says goodbye while everything else still works.
+	group.Add("agent", func(ctx context.Context) error { return p.agent.run(ctx, p.sessions.run) }, nil)
+	return group.Run(ctx)
+}
+
+func (w *Worker) openIdentity(_ context.Context, p *parts) (err error) {
+	p.id, err = openIdentity(w.cfg.DataDir, time.Now())
+	if err == nil {
+		w.log = w.log.With("worker", p.id.id)
+		if os.Geteuid() == 0 {
+			w.log.Warn("running as root: so will every executor")
+		}
+	}
+	return err
+}
+
+func (w *Worker) openFence(_ context.Context, p *parts) (err error) {
+	if p.fence, err = openFence(filepath.Join(w.cfg.DataDir, "fence.json"), w.log); err != nil {
+		return err
+	}
+	p.masters, err = openMasters(filepath.Join(w.cfg.DataDir, "masters.json"), w.cfg.Masters)
+	return err
+}
+
+func (w *Worker) openJournal(_ context.Context, p *parts) (err error) {
+	p.journal, err = openJournal(filepath.Join(w.cfg.DataDir, "journal"))
+	if p.journal.note != "" {
+		w.log.Warn(p.journal.note)
+	}
+	return err
+}
+
+func (w *Worker) openWorkDir(_ context.Context, p *parts) (err error) {
+	p.dir, err = openWorkDir(w.cfg.WorkDir)
+	return err
+}
+
+func (w *Worker) listenGRPC(ctx context.Context, p *parts) (err error) {
+	p.grpcL, err = w.listen(ctx, w.cfg.GRPCPort)
+	return err
+}
+
+func (w *Worker) listenHTTP(ctx context.Context, p *parts) (err error) {
+	p.httpL, err = w.listen(ctx, w.cfg.HTTPPort)
+	return err
+}
+
+func (w *Worker) listen(ctx context.Context, port int) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", net.JoinHostPort(w.cfg.Bind, strconv.Itoa(port)))
+}
+
+func (w *Worker) advertised(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // the address of a TCP listener has a port
+	return net.JoinHostPort(w.cfg.Advertise, port)
+}
+
+func (w *Worker) tags(p *parts) gossip.Tags {
+	return gossip.Tags{
+		Role: gossip.RoleWorker, ID: string(p.id.id), Cluster: p.fence.cluster, Incarnation: p.id.incarnation,
+		GRPCAddr: w.advertised(p.grpcL), HTTPAddr: w.advertised(p.httpL), Version: w.cfg.Version,
+	}
+}
+
+func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
+	advertise := w.cfg.Advertise
+	if advertise == w.cfg.Bind {
+		advertise = "" // gossip finds it out
+	}
+	p.gossip, err = gossip.New(gossip.Config{
+		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: w.cfg.SerfPort, AdvertiseHost: advertise,
+		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, Logger: w.log.Named("gossip"),
+	})
+	if err != nil {
+		return err
+	}
+	return p.gossip.Start()
+}
+
+func (w *Worker) makeOffer(_ context.Context, p *parts) error {
+	host := thisHost()
+	cores := host.cores(w.cfg.Cores)
+	memory, err := host.memoryMiB(w.cfg.MemoryMiB)
+	if err != nil {
+		return err
+	}
+	w.log.Info("offering cores", "cores", cores.value, "origin", cores.origin)
+	w.log.Info("offering memory", "memory_mib", memory.value, "origin", memory.origin)
+	for name, addrs := range w.cfg.Resources {
+		w.log.Info("offering resource", "resource", name, "addresses", addrs, "origin", "as configured")
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		hostname = w.cfg.Advertise
+	}
+	p.offer = model.Offer{
+		Hostname: hostname,
+		GRPCAddr: w.advertised(p.grpcL), SerfAddr: p.gossip.AdvertiseAddr(), HTTPAddr: w.advertised(p.httpL),
+		Cores: int(cores.value), MemoryMiB: memory.value,
+		Resources: w.cfg.Resources.Clone(), Labels: w.cfg.Labels, Version: w.cfg.Version,
+	}
+	return nil
+}
+
+// startKeeper rebuilds the table from the journal and brings it into line with what runs.
+func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
+	keepers, err := newKeepers(w.log, w.deps.KeeperExe, w.cfg.DataDir, string(p.id.id))
+	if err != nil {
+		return err
+	}
+	p.keepers = keepers
+	cleanup := make(chan model.AppID, maxDownQueue)
+	reports := newReports(p.id.incarnation)
+	a := &agent{
+		log: w.log, id: p.id, offer: p.offer, fence: p.fence, reports: reports, journal: p.journal.journal,
+		table: newTable(w.log, p.journal.journal, reports), dir: p.dir, masters: p.masters, keepers: keepers,
+		launcher: &launcher{
+			worker: p.id.id, dir: p.dir, executor: slices.Clone(w.deps.ExecutorExe), environ: w.deps.Environ,
+			logURL: w.webURL(p),
+		},
+		cleanup: cleanup,
+		calls:   make(chan func()),
+		done:    make(chan struct{}),
+		slots:   make(chan struct{}, maxStartsInFlight),
+	}
+	a.table.restore(p.journal.records)
+	entries, err := keepers.connect(ctx, a.table.processes())
+	if err != nil {
+		return err
+	}
+	a.adopted = a.table.attach(entries, time.Now())
+	p.agent = a
+	p.cleaner = &cleaner{dir: p.dir, log: w.log, clean: cleanup, owner: a}
+	return nil
+}
+
+func (w *Worker) webURL(p *parts) string {
+	scheme := "http://"
+	if w.deps.HTTPTLS != nil {
+		scheme = "https://"
+	}
+	return scheme + w.advertised(p.httpL)
+}
+
+// assemble ties together what the steps have opened. It cannot fail.
+func (w *Worker) assemble(p *parts) {
+	finder := client.NewLeaderFinder(w.cfg.Masters, nil)
+	finder.AddSeeds(p.masters.list())
+	p.sessions = newSessions(w.log, finder, dialOpener(rpc.DialConfig{
+		TLS: w.deps.ClientTLS, Dial: w.deps.Dial, Principal: string(p.id.id),
+	}), p.agent)
+	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect, w.tags(p))
+	p.agent.changed = p.members.changed
+	logs := newLogReader(p.dir, p.agent.alive)
+	p.server = rpc.NewServer(rpc.ServerConfig{Listener: p.grpcL, TLS: w.deps.ServerTLS, Logger: w.log.Named("rpc")},
+		rpc.Services{Worker: &service{agent: p.agent, logs: logs}})
+	p.web = newWeb(w.log.Named("web"), p.agent, logs, w.deps.HTTPTLS)
+}
+
+func (w *Worker) announce(p *parts) {
+	w.mu.Lock()
+	w.id, w.grpc, w.serf, w.http = p.id.id, p.offer.GRPCAddr, p.offer.SerfAddr, p.offer.HTTPAddr
+	w.mu.Unlock()
+	w.log.Info("worker started", "incarnation", p.id.incarnation, "grpc", w.grpc, "serf", w.serf, "http", w.http,
+		"work_dir", p.dir.path)
+	close(w.ready)
+}
