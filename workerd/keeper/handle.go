@@ -165,9 +165,6 @@ func (s *Server) launch(e *entry, spec spawnSpec) error {
 	e.proc = Proc{PID: pid, StartTicks: stat.start, BootID: s.info.Proc.BootID}
 	e.state = StateRunning
 	s.byPID[pid] = e
-	if e.killing && !time.Now().Before(e.killAt) { // the agent went while the process was being made
-		s.signalGroup(e, unix.SIGKILL)
-	}
 	return nil
 }
 

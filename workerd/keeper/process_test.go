@@ -227,12 +227,18 @@ func TestLeftoversEndWithTheMainProcess(t *testing.T) {
 // A process that has wiped its environment and left its session is still known by its descent.
 func TestAWipedEnvironmentDoesNotHideAChild(t *testing.T) {
 	r := newRig(t)
-	r.start("a/0", `env -i setsid sleep 300 & touch up; wait`)
+	r.start("a/0", `env -i setsid sh -c 'echo $$ > pid; touch up; exec sleep 300' & wait`)
 	r.waitFiles("a/0", "up")
+	var pid int
+	if _, err := fmt.Sscan(r.content(r.file("a/0", "pid")), &pid); err != nil {
+		t.Fatal(err)
+	}
+	r.start("a/1", "exec sleep 300") // so that the child could belong to either
 	r.kill("a/0", 0)
 	r.exit("a/0")
-	_ = r.c.Close()
-	r.gone(r.c.Info().Proc)
+	if child, err := readStat(pid); err == nil && !child.dead() {
+		t.Errorf("child %d runs on after the exit was reported", pid)
+	}
 }
 
 func below(t *testing.T, pid int) []procStat {

@@ -62,9 +62,6 @@ func (s *Server) requestKill(e *entry, at time.Time, requested bool) {
 	}
 	e.killing, e.killAt = true, at
 	e.requested = e.requested || (requested && !e.reaped)
-	if !e.reaped && !time.Now().Before(at) {
-		s.signalGroup(e, unix.SIGKILL) // without waiting for the key's goroutine to come round
-	}
 	select {
 	case e.killed <- struct{}{}:
 	default:
@@ -93,7 +90,8 @@ func (s *Server) supervise(e *entry) {
 }
 
 // endProcesses returns when the main process is reaped and nothing of the key is left. Until killAt
-// every process gets SIGTERM once; from then on all get SIGKILL in every round. A scan is no atomic
+// every process gets SIGTERM once; from then on all get SIGKILL in every round. Each round looks
+// before it kills: the descent of a process is best known while its parents live. A scan is no atomic
 // view and may miss the child of a process that ended during it, so it takes two to find nothing.
 func (s *Server) endProcesses(e *entry) {
 	told := make(map[procID]bool)
