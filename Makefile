@@ -34,6 +34,135 @@ BUF := BUF_CACHE_DIR=$(CACHE)/buf $(TOOLS)/buf
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
 
+# --- what is checked ---------------------------------------------------------
+
+# Packages of the module without e2e, which runs real processes and has its own
+# target.
+PACKAGES = $$($(GO) list ./... | grep -v '/e2e$$')
+# Where goroutines meet; pure packages gain nothing from the race detector and
+# cost a rebuild each.
+RACE ?= ./internal/... ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./demo ./cmd/...
+
+TEST_TIMEOUT ?= 10m
+RACE_TIMEOUT ?= 15m
+E2E_TIMEOUT  ?= 20m
+SIM_TIMEOUT  ?= 10m
+SEEDS        ?= 20
+FUZZTIME     ?= 10s
+BENCH        ?= .
+BENCHCOUNT   ?= 6
+BREAK        ?=
+
+.PHONY: build
+build: ## the binary, at bin/hearth
+	$(GO) build -trimpath -o bin/hearth ./cmd/hearth
+
+.PHONY: test
+test: ## unit, property, transcript and virtual-time tests
+	$(GO) test -shuffle=on -timeout $(TEST_TIMEOUT) $(PACKAGES)
+
+.PHONY: race
+race: ## the tests of all packages with goroutines under the race detector (RACE=packages)
+	@command -v gcc >/dev/null || command -v clang >/dev/null || $(MAKE) --no-print-directory cc
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(RACE_TIMEOUT) $(RACE)
+
+.PHONY: cc
+cc: # the race detector is linked by a C compiler, which a bare machine lacks
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; \
+	else \
+		echo "the race detector needs a C compiler: install gcc" >&2; exit 1; \
+	fi
+
+.PHONY: sim
+sim: ## virtual-time cluster scenarios (SEEDS=n); a failure prints its seed
+	HEARTH_SIM_SEEDS=$(SEEDS) $(GO) test -run '^TestSim' -count=1 -timeout $(SIM_TIMEOUT) \
+		$$(grep -rlE '^func TestSim' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME; its seeds alone run in test
+	@for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
+		for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+			echo "--- $$dir $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+		done; \
+	done
+
+.PHONY: e2e
+e2e: build ## real processes, killed and paused
+	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) ./e2e/...
+
+.PHONY: lint
+lint: $(TOOLS)/gofumpt $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/buf ## formatting, vet, linters, architecture, .proto style
+	@bad="$$(git ls-files -co --exclude-standard '*.go' | xargs $(TOOLS)/gofumpt -l)"; \
+		if [ -n "$$bad" ]; then echo "not formatted, run make fmt:" >&2; echo "$$bad" >&2; exit 1; fi
+	$(GO) vet -tags e2e ./...
+	$(TOOLS)/staticcheck -tags e2e ./...
+	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint $(TOOLS)/golangci-lint run --timeout 15m ./...
+	$(GO) test -count=1 ./internal/archtest
+	$(BUF) lint
+
+.PHONY: fmt
+fmt: $(TOOLS)/gofumpt ## format all Go files
+	git ls-files -co --exclude-standard '*.go' | xargs $(TOOLS)/gofumpt -w
+
+# --- generated ---------------------------------------------------------------
+
 .PHONY: proto
 proto: $(PROTO_TOOLS) ## generate Go code from the .proto files
 	$(BUF) generate
+
+.PHONY: proto-check
+proto-check: $(PROTO_TOOLS) ## generated code is current, and nothing breaks proto/image.binpb
+	@rm -rf $(CACHE)/proto && mkdir -p $(CACHE)/proto
+	$(BUF) generate -o $(CACHE)/proto
+	@for f in $$({ (cd $(CACHE)/proto && find proto -name '*.pb.go'); find proto -name '*.pb.go'; } | sort -u); do \
+		cmp -s $(CACHE)/proto/$$f $$f || { echo "$$f is not current: run make proto" >&2; exit 1; }; \
+	done
+	$(BUF) breaking --against proto/image.binpb
+
+.PHONY: proto-image
+proto-image: $(TOOLS)/buf ## accept the .proto files as released (BREAK=1 if they break what was)
+	@if [ -e proto/image.binpb ] && [ -z "$(BREAK)" ]; then $(BUF) breaking --against proto/image.binpb; fi
+	$(BUF) build --exclude-source-info -o proto/image.binpb
+
+.PHONY: tidy-check
+tidy-check: ## go.mod is tidy and replaces nothing
+	$(GO) mod tidy -diff
+	@! grep -nE '^replace|^\s+.*=>' go.mod tools/go.mod
+
+.PHONY: golden
+golden: ## rewrite transcripts and golden files; review the diff
+	UPDATE=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PACKAGES)
+
+# --- reports -----------------------------------------------------------------
+
+.PHONY: cover
+cover: ## coverage by package
+	@mkdir -p $(CACHE)
+	$(GO) test -timeout $(TEST_TIMEOUT) -coverprofile=$(CACHE)/cover.out $(PACKAGES)
+	$(GO) tool cover -func=$(CACHE)/cover.out | tail -1
+
+.PHONY: bench
+bench: $(TOOLS)/benchstat ## benchmarks, summed up by benchstat (BENCH=regexp)
+	@mkdir -p $(CACHE)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(PACKAGES) | tee $(CACHE)/bench.txt
+	$(TOOLS)/benchstat $(CACHE)/bench.txt
+
+.PHONY: vuln
+vuln: ## known vulnerabilities; advisory, needs the network
+	-$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
+.PHONY: demo
+demo: build ## three masters, three workers, a real job, and two kills
+	bin/hearth demo
+
+.PHONY: ci
+ci: ## everything that must pass
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory race
+	@$(MAKE) --no-print-directory proto-check
+	@$(MAKE) --no-print-directory tidy-check
+	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory e2e

@@ -25,6 +25,8 @@ type File struct {
 	Command    bool   // package main
 	PackageDoc string // the package comment, "" for none
 	GoLine     int    // line of the first go statement, 0 for none
+	SleepLine  int    // line of the first time.Sleep, 0 for none
+	Bubble     bool   // imports testing/synctest
 }
 
 // Check returns every violation of the rules, one line each with its reason, in
@@ -170,6 +172,9 @@ func (c *checker) files(p Package) {
 		}
 		if f.Lines > c.rules.MaxLines {
 			c.report("%s/%s: has %d lines, the limit is %d: split it by entity", p.Name, f.Name, f.Lines, c.rules.MaxLines)
+		}
+		if f.Test && f.SleepLine > 0 && !f.Bubble {
+			c.report("%s/%s:%d: must not sleep outside a testing/synctest bubble: wait for the thing itself, with a deadline", p.Name, f.Name, f.SleepLine)
 		}
 		for _, r := range c.rules.NoGoroutines {
 			if r.Package == p.Name && f.GoLine > 0 && !f.Test {

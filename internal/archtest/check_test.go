@@ -110,6 +110,11 @@ func TestCheck(t *testing.T) {
 			[]Package{with(pkg("low"), File{Name: "a.go", GoLine: 7}, File{Name: "a_test.go", GoLine: 8, Test: true})},
 			[]string{"low/a.go:7: must not start a goroutine: pure"},
 		},
+		{
+			"a sleep in a test is reported, unless the file has a bubble",
+			[]Package{with(pkg("low"), File{Name: "a.go", SleepLine: 7}, File{Name: "a_test.go", SleepLine: 8, Test: true}, File{Name: "b_test.go", SleepLine: 9, Test: true, Bubble: true})},
+			[]string{"low/a_test.go:8: must not sleep outside a testing/synctest bubble: wait for the thing itself, with a deadline"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Check(small(), test.packages)); diff != "" {
@@ -126,6 +131,7 @@ func TestReadFile(t *testing.T) {
 	}{
 		{"doc.go", File{Name: "doc.go", Lines: 2, PackageDoc: "Package source is read by a test.\n"}},
 		{"goroutine.go", File{Name: "goroutine.go", Lines: 6, GoLine: 4}},
+		{"sleep_test.go", File{Name: "sleep_test.go", Lines: 8, SleepLine: 8, Bubble: true, Test: true}},
 		{"generated.go", File{Name: "generated.go", Lines: 3, Generated: true}},
 	} {
 		got, err := ReadFile(filepath.Join("testdata", "source", test.file))

@@ -86,13 +86,27 @@ func ReadFile(path string) (File, error) {
 		Command:    tree.Name.Name == "main",
 		PackageDoc: tree.Doc.Text(),
 	}
+	f.Bubble = slices.ContainsFunc(tree.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
 	ast.Inspect(tree, func(n ast.Node) bool {
-		if stmt, ok := n.(*ast.GoStmt); ok && f.GoLine == 0 {
-			f.GoLine = set.Position(stmt.Pos()).Line
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			if f.GoLine == 0 {
+				f.GoLine = set.Position(n.Pos()).Line
+			}
+		case *ast.SelectorExpr:
+			if f.SleepLine == 0 && isSleep(n) {
+				f.SleepLine = set.Position(n.Pos()).Line
+			}
 		}
 		return true
 	})
 	return f, nil
+}
+
+// isSleep goes by the names alone: nobody imports package time as another.
+func isSleep(n *ast.SelectorExpr) bool {
+	pkg, ok := n.X.(*ast.Ident)
+	return ok && pkg.Name == "time" && n.Sel.Name == "Sleep"
 }
 
 // Replacements returns the replace directives of the go.mod in dir.

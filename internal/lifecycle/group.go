@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -86,8 +87,8 @@ func (g *Group) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
 	}
-	for i := len(g.actors) - 1; i >= 0; i-- {
-		errs = append(errs, g.stop(g.actors[i], cause))
+	for _, a := range slices.Backward(g.actors) {
+		errs = append(errs, g.stop(a, cause))
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,8 @@
+package source
+
+import (
+	_ "testing/synctest"
+	"time"
+)
+
+func sleep() { time.Sleep(1) }
