@@ -93,7 +93,7 @@ func checkDelegation(base string) error {
 }
 
 func hasWord(text []byte, word string) bool {
-	for _, w := range bytes.Fields(text) {
+	for w := range bytes.FieldsSeq(text) {
 		if string(w) == word {
 			return true
 		}
@@ -134,7 +134,7 @@ func readPIDs(path string) ([]int, error) {
 		return nil, fmt.Errorf("read processes of cgroup: %w", err)
 	}
 	var pids []int
-	for _, word := range bytes.Fields(b) {
+	for word := range bytes.FieldsSeq(b) {
 		pid, err := strconv.Atoi(string(word))
 		if err != nil {
 			return nil, fmt.Errorf("read processes of cgroup %s: %w", path, err)

@@ -59,15 +59,15 @@ const (
 	// DefaultStopGrace is the grace children get when the keeper itself is asked to end by a signal.
 	DefaultStopGrace = 5 * time.Second
 
-	helloTimeout   = 5 * time.Second
-	launchTimeout  = 15 * time.Second
-	lockWait       = 12 * time.Second // a dying predecessor needs StuckAfter and OutputWait
-	flushTimeout   = 2 * time.Second
-	sweepInterval  = 5 * time.Second
-	retryInterval  = 10 * time.Millisecond
-	memberPollMin  = 5 * time.Millisecond
-	memberPollMax  = time.Second
-	orphanPoll     = 20 * time.Millisecond
-	acceptBackoff  = 50 * time.Millisecond
-	finalKillBound = 5 * time.Second
+	helloTimeout    = 5 * time.Second
+	launchTimeout   = 20 * time.Second
+	lockWait        = 15 * time.Second // a dying predecessor ends within StuckAfter and the bounds here
+	flushTimeout    = 2 * time.Second
+	sweepInterval   = 5 * time.Second
+	retryInterval   = 10 * time.Millisecond
+	firstMemberPoll = 5 * time.Millisecond
+	lastMemberPoll  = time.Second
+	orphanPoll      = 20 * time.Millisecond
+	acceptBackoff   = 50 * time.Millisecond
+	finalKillBound  = 5 * time.Second
 )

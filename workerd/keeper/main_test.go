@@ -95,16 +95,16 @@ func playAgent(dir, worker string) int {
 	ctx := context.Background()
 	c, err := Launch(ctx, os.Args[0], []string{dir, worker}, LaunchConfig{StateDir: dir, WorkerID: worker, Env: keeperEnv()})
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		return 1
 	}
 	for i := range 4 {
 		if _, err := c.Start(ctx, shell(dir, worker, fmt.Sprintf("app/%d", i), familyScript)); err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stdout, err)
 			return 1
 		}
 	}
-	fmt.Println("ready", c.Info().Proc.PID)
+	fmt.Fprintln(os.Stdout, "ready", c.Info().Proc.PID)
 	select {}
 }
 

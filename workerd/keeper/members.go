@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"maps"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,10 +74,7 @@ func (s *Server) divide() (map[*entry][]procStat, error) {
 		mains[procID{e.proc.PID, e.proc.StartTicks}] = e
 		leads[e.proc.PID] = e
 	}
-	known := make(map[procID]*entry, len(s.owned))
-	for id, e := range s.owned {
-		known[id] = e
-	}
+	known := maps.Clone(s.owned)
 	s.mu.Unlock()
 	if s.cgroup != nil {
 		for _, e := range active {

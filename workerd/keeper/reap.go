@@ -19,7 +19,7 @@ func (s *Server) reap(stop <-chan struct{}) {
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, unix.SIGCHLD)
 	defer signal.Stop(sigchld)
-	tick := time.NewTicker(memberPollMax)
+	tick := time.NewTicker(lastMemberPoll)
 	defer tick.Stop()
 	for {
 		s.reapAll()
@@ -35,7 +35,7 @@ func (s *Server) reap(stop <-chan struct{}) {
 func (s *Server) reapAll() {
 	s.reapMu.Lock()
 	defer s.reapMu.Unlock()
-	any := false
+	found := false
 	for {
 		pid, err := peekExited()
 		if err != nil {
@@ -46,9 +46,9 @@ func (s *Server) reapAll() {
 			break
 		}
 		s.reapOne(pid)
-		any = true
+		found = true
 	}
-	if any {
+	if found {
 		s.mu.Lock()
 		close(s.reaped)
 		s.reaped = make(chan struct{})

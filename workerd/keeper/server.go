@@ -323,7 +323,7 @@ func (s *Server) endChildren(grace time.Duration) {
 // killDescendants ends whatever is left below the keeper, whoever it belongs to.
 func (s *Server) killDescendants() {
 	until := time.Now().Add(finalKillBound)
-	for poll := memberPollMin; time.Now().Before(until); poll = nextPoll(poll) {
+	for poll := firstMemberPoll; time.Now().Before(until); poll = nextPoll(poll) {
 		left, err := s.descendants()
 		if err != nil || len(left) == 0 {
 			return
@@ -348,7 +348,7 @@ func (s *Server) awaitReaped(d time.Duration) {
 	}
 }
 
-func nextPoll(d time.Duration) time.Duration { return min(2*d, memberPollMax) }
+func nextPoll(d time.Duration) time.Duration { return min(2*d, lastMemberPoll) }
 
 func (s *Server) accept(l net.Listener) {
 	var handlers sync.WaitGroup

@@ -96,7 +96,7 @@ func (s *Server) supervise(e *entry) {
 func (s *Server) endProcesses(e *entry) {
 	told := make(map[procID]bool)
 	nothing, failed := 0, false
-	for poll := memberPollMin; ; poll = nextPoll(poll) {
+	for poll := firstMemberPoll; ; poll = nextPoll(poll) {
 		left, err := s.members(e)
 		s.mu.Lock()
 		reaped, killAt, reapedChan := e.reaped, e.killAt, s.reaped
@@ -134,7 +134,7 @@ func (s *Server) endProcesses(e *entry) {
 			wait = min(wait, killAt.Sub(now))
 		}
 		if e.await(wait, reaped, reapedChan) {
-			poll = memberPollMin
+			poll = firstMemberPoll
 		}
 	}
 }
