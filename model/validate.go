@@ -55,8 +55,8 @@ func (s AppSpec) validateCommandKind(bad func(string, ...any)) {
 	if len(s.Command.Argv) == 0 {
 		bad("command: must not be empty")
 	}
-	if s.Executors == TargetUnlimited {
-		bad("executors: a driver-less application needs a number of copies")
+	if s.Executors == TargetUnlimited && s.CoresMax == 0 {
+		bad("executors: a driver-less application needs a number of copies, or cores_max to bound them")
 	}
 	if s.Completions < 0 || s.Completions > MaxExecutors {
 		bad("completions %d: must be between 0 (keep running) and %d", s.Completions, MaxExecutors)
