@@ -82,10 +82,16 @@ func (t *tx) applyReport(a *model.App, id model.ExecutorID, rep model.ExecutorRe
 	}
 }
 
+// maxSignal is the highest signal number that there is.
+const maxSignal = 127
+
 // endingOf settles the cause of an end: the state says most of it, and one who
 // was being killed died of that unless it had done its work.
 func endingOf(e *model.Executor, rep model.ExecutorReport) ending {
-	end := ending{state: rep.State, exitCode: rep.ExitCode, signal: rep.Signal, reason: rep.Reason}
+	end := ending{state: rep.State, exitCode: max(rep.ExitCode, -1), reason: rep.Reason}
+	if rep.Signal > 0 && rep.Signal <= maxSignal {
+		end.signal = rep.Signal
+	}
 	switch rep.State {
 	case model.ExecutorExited:
 		end.cause = model.CauseClean

@@ -31,6 +31,9 @@ func (c *checker) bad(format string, args ...any) {
 // checkInvariants recomputes everything that is derived and compares.
 func (s *state) checkInvariants() error {
 	c := &checker{s: s}
+	if err := s.meta.settings.Validate(); err != nil || s.meta.nextApp == 0 {
+		c.bad("settings or counters: next application %d: %v", s.meta.nextApp, err)
+	}
 	c.checkWorkers()
 	c.checkApps()
 	c.checkExecutors()
