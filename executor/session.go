@@ -1,0 +1,194 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Why a session or the executor ends.
+var (
+	errStopped    = errors.New("the driver says stop")
+	errSilent     = errors.New("the driver is silent")
+	errDriverGone = errors.New("the driver is gone")
+)
+
+// refused reports whether the driver will give the same answer next time.
+func refused(err error) bool {
+	for _, target := range []error{
+		model.ErrUnauthenticated, model.ErrRefused, model.ErrNotFound, model.ErrEnded,
+		model.ErrInvalid, errTooMany,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow keeps a session with the driver until there is a reason to end.
+func (x *executor) follow(ctx context.Context, conn *rpc.Conn) error {
+	pause := BackoffFirst
+	for {
+		welcomed, err := x.session(ctx, conn)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx) //nolint:wrapcheck // our own, or the caller's
+		case errors.Is(err, errStopped):
+			return err
+		case refused(err):
+			return fmt.Errorf("register with the driver at %s: %w", x.cfg.DriverAddr, err)
+		}
+		if welcomed {
+			pause = BackoffFirst
+			x.logger.Warn("the stream to the driver broke", "driver", x.cfg.DriverAddr, "err", err)
+		} else {
+			x.logger.Debug("the driver was not reached", "driver", x.cfg.DriverAddr, "err", err)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+		pause = min(2*pause, BackoffMax)
+	}
+}
+
+// session runs one stream to the driver and returns why it ended.
+func (x *executor) session(parent context.Context, conn *rpc.Conn) (welcomed bool, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	silence := time.AfterFunc(x.cfg.timing.silence, func() { cancel(errSilent) })
+	defer silence.Stop()
+
+	s, err := rpc.OpenExecutorSession(ctx, conn)
+	if err != nil {
+		return false, fmt.Errorf("open the stream: %w", err)
+	}
+	defer s.Close() //nolint:errcheck // the stream has ended for a reason of its own
+	err = s.Send(model.ExecutorUp{Hello: &model.ExecutorHello{
+		App: x.cfg.App, Executor: x.cfg.Executor, Secret: x.cfg.Secret,
+		Cores: x.cfg.Cores, Host: x.cfg.Host, PID: os.Getpid(), Running: x.tasks.ids(),
+	}})
+	if err != nil {
+		// gRPC says only EOF here; Recv has the reason.
+		if _, reason := s.Recv(); reason != nil {
+			err = reason
+		}
+		return false, causeOf(ctx, fmt.Errorf("say hello: %w", err))
+	}
+	first, err := s.Recv()
+	switch {
+	case err != nil:
+		return false, causeOf(ctx, fmt.Errorf("wait for welcome: %w", err))
+	case first.Welcome == nil:
+		return false, fmt.Errorf("%w: the driver's first message is not a welcome", model.ErrInvalid)
+	}
+	heard := func() {
+		silence.Reset(x.cfg.timing.silence)
+		x.heard()
+	}
+	heard()
+	x.tasks.adopt(first.Welcome.Adopted)
+	x.logger.Info("registered with the driver", "driver", x.cfg.DriverAddr, "adopted", len(first.Welcome.Adopted))
+
+	fetches := make(chan model.OutputFetch, maxPendingFetches)
+	read := make(chan error, 1)
+	go func() { read <- x.readLoop(ctx, s, heard, fetches) }()
+	err = x.writeLoop(ctx, s, beatInterval(first.Welcome), fetches, read)
+	cancel(err) // ends the reader
+	_ = s.Close()
+	if readErr := <-read; errors.Is(err, errReaderEnded) || refused(readErr) || errors.Is(readErr, errStopped) {
+		err = readErr
+	}
+	return true, causeOf(ctx, err)
+}
+
+// causeOf prefers why we ended the stream ourselves over what gRPC makes of it.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) || errors.Is(cause, errDriverGone) {
+		return cause //nolint:wrapcheck // our own
+	}
+	return err
+}
+
+func beatInterval(w *model.ExecutorWelcome) time.Duration {
+	if w.BeatMilli <= 0 {
+		return DefaultBeat
+	}
+	if w.BeatMilli > MaxBeat.Milliseconds() {
+		return MaxBeat
+	}
+	return max(time.Duration(w.BeatMilli)*time.Millisecond, MinBeat)
+}
+
+// errReaderEnded tells writeLoop's caller to look at the reader's error.
+var errReaderEnded = errors.New("the reader has ended")
+
+// readLoop takes messages from the driver until the stream ends.
+func (x *executor) readLoop(ctx context.Context, s rpc.ExecutorSessionClient, heard func(), fetches chan<- model.OutputFetch) error {
+	for {
+		m, err := s.Recv()
+		if err != nil {
+			return fmt.Errorf("receive from the driver: %w", err)
+		}
+		heard()
+		switch {
+		case m.Stop:
+			return errStopped
+		case len(m.Tasks) > 0:
+			if err := x.tasks.add(m.Tasks); err != nil {
+				return err
+			}
+		case len(m.Ack) > 0:
+			x.tasks.ack(m.Ack)
+		case len(m.Cancel) > 0:
+			x.tasks.cancel(m.Cancel)
+		case m.Fetch != nil:
+			select {
+			case fetches <- *m.Fetch:
+			case <-ctx.Done():
+				return context.Cause(ctx) //nolint:wrapcheck // our own
+			}
+		}
+	}
+}
+
+// writeLoop is the only sender of a session after Hello.
+func (x *executor) writeLoop(
+	ctx context.Context, s rpc.ExecutorSessionClient, beat time.Duration,
+	fetches <-chan model.OutputFetch, read chan error,
+) error {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	number := uint64(0)
+	for {
+		var up model.ExecutorUp
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx) //nolint:wrapcheck // our own, or the caller's
+		case err := <-read:
+			read <- err // for the caller
+			return errReaderEnded
+		case <-ticker.C:
+			number++
+			up.Beat = &model.Beat{Number: number}
+		case f := <-fetches:
+			chunk := x.tasks.fetch(f)
+			up.Chunk = &chunk
+		case <-x.tasks.ready:
+			if up.Results = x.tasks.unsent(); len(up.Results) == 0 {
+				continue
+			}
+		}
+		if err := s.Send(up); err != nil {
+			return fmt.Errorf("send to the driver: %w", err)
+		}
+	}
+}
