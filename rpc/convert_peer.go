@@ -31,14 +31,14 @@ func promiseReplyFromWire(r *pb.PromiseReply) PromiseReply {
 
 func peerStatsToWire(r PeerStatsReply) *pb.PeerStatsReply {
 	return &pb.PeerStatsReply{
-		Id: string(r.ID), Term: r.Term, LastIndex: r.LastIndex, AppliedIndex: r.AppliedIndex, LastContactMs: r.LastContactMilli,
+		Id: string(r.ID), Term: r.Term, LastIndex: r.LastIndex, AppliedIndex: r.AppliedIndex, LastContactMs: r.LastContactMilli, LastTerm: r.LastTerm,
 	}
 }
 
 func peerStatsFromWire(r *pb.PeerStatsReply) PeerStatsReply {
 	return PeerStatsReply{
 		ID: model.MasterID(r.GetId()), Term: r.GetTerm(), LastIndex: r.GetLastIndex(), AppliedIndex: r.GetAppliedIndex(),
-		LastContactMilli: r.GetLastContactMs(),
+		LastContactMilli: r.GetLastContactMs(), LastTerm: r.GetLastTerm(),
 	}
 }
 

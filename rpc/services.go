@@ -227,6 +227,7 @@ type PeerStatsReply struct {
 	ID               model.MasterID
 	Term             uint64
 	LastIndex        uint64
+	LastTerm         uint64 // of the entry at LastIndex
 	AppliedIndex     uint64
 	LastContactMilli int64 // since the leader was heard; 0 on the leader
 }

@@ -150,6 +150,7 @@ type PeerStatsReply struct {
 	LastIndex     uint64                 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	LastContactMs int64                  `protobuf:"varint,5,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`
+	LastTerm      uint64                 `protobuf:"varint,6,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,6 +216,13 @@ func (x *PeerStatsReply) GetAppliedIndex() uint64 {
 func (x *PeerStatsReply) GetLastContactMs() int64 {
 	if x != nil {
 		return x.LastContactMs
+	}
+	return 0
+}
+
+func (x *PeerStatsReply) GetLastTerm() uint64 {
+	if x != nil {
+		return x.LastTerm
 	}
 	return 0
 }
@@ -344,14 +352,15 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\amembers\x18\x04 \x03(\tR\amembers\"@\n" +
 	"\fPromiseReply\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa0\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xbd\x01\n" +
 	"\x0ePeerStatsReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12#\n" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12&\n" +
-	"\x0flast_contact_ms\x18\x05 \x01(\x03R\rlastContactMs\"J\n" +
+	"\x0flast_contact_ms\x18\x05 \x01(\x03R\rlastContactMs\x12\x1b\n" +
+	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\"J\n" +
 	"\n" +
 	"HashReport\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
