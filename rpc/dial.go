@@ -70,7 +70,9 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: KeepaliveInterval, Timeout: KeepaliveTimeout, PermitWithoutStream: true,
 		}),
+		grpc.WithStatsHandler(sentTracker{}),
 		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(newCodec()),
 			grpc.MaxCallRecvMsgSize(MaxReplyBytes),
 			grpc.MaxCallSendMsgSize(MaxReplyBytes),
 		),

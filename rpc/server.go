@@ -3,9 +3,17 @@ package rpc
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	pb "github.com/hearthd/hearth/proto/cluster/v1"
 )
 
 // ServerConfig is what a server needs from its daemon.
@@ -34,15 +42,98 @@ type Services struct {
 
 // Server serves gRPC on one listener.
 type Server struct {
-	cfg ServerConfig
+	cfg     ServerConfig
+	log     hclog.Logger
+	grpc    *grpc.Server
+	methods map[string]method
+	fwd     *forwarder
+
+	stopping context.Context // ends when Run begins to stop
+	stop     context.CancelFunc
 }
 
 // NewServer makes a server; it serves once Run is called.
-func NewServer(cfg ServerConfig, services Services) *Server { return &Server{cfg: cfg} }
+func NewServer(cfg ServerConfig, services Services) *Server {
+	s := &Server{cfg: cfg, log: cfg.Logger, methods: methodTable()}
+	if s.log == nil {
+		s.log = hclog.NewNullLogger()
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.fwd = newForwarder(DialConfig{TLS: cfg.ForwardTLS, Dial: cfg.Dial})
+	opts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxHeaderListSize(MaxHeaderBytes),
+		grpc.MaxConcurrentStreams(MaxStreamsPerConn),
+		grpc.ConnectionTimeout(HandshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: KeepaliveMinimum, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: KeepaliveInterval, Timeout: KeepaliveTimeout}),
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+	}
+	if cfg.TLS != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+	}
+	s.grpc = grpc.NewServer(opts...)
+	s.register(services)
+	return s
+}
+
+func (s *Server) register(v Services) {
+	if v.Cluster != nil {
+		pb.RegisterClusterServer(s.grpc, &clusterServer{svc: v.Cluster})
+	}
+	if v.Workers != nil {
+		pb.RegisterWorkerSessionsServer(s.grpc, &workerSessionsServer{svc: v.Workers})
+	}
+	if v.Drivers != nil {
+		pb.RegisterDriverSessionsServer(s.grpc, &driverSessionsServer{svc: v.Drivers})
+	}
+	if v.Peer != nil {
+		pb.RegisterPeerServer(s.grpc, &peerServer{svc: v.Peer})
+	}
+	if v.Worker != nil {
+		pb.RegisterWorkerServer(s.grpc, &workerServer{svc: v.Worker})
+	}
+	if v.Executors != nil {
+		pb.RegisterExecutorsServer(s.grpc, &executorsServer{svc: v.Executors})
+	}
+}
 
 // Addr is the listener's address.
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
 // Run serves until ctx ends, then stops: contexts of streams and long polls
 // end at once, other calls have StopGrace. It returns nil after such a stop.
-func (s *Server) Run(ctx context.Context) error { return errNotBuilt }
+// Call it once.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.fwd.close()
+	defer s.stop()
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(s.cfg.Listener) }()
+	select {
+	case err := <-served:
+		s.grpc.Stop()
+		return fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.stop()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		s.grpc.GracefulStop()
+	}()
+	t := time.NewTimer(StopGrace)
+	defer t.Stop()
+	select {
+	case <-graceful:
+	case <-t.C:
+		s.log.Debug("calls in flight did not end in time", "grace", StopGrace)
+		s.grpc.Stop()
+		<-graceful
+	}
+	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err)
+	}
+	return nil
+}

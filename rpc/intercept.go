@@ -1,0 +1,127 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// maxStackBytes bounds the stack of a panic in the log.
+const maxStackBytes = 8 << 10
+
+// unary is the one interceptor of unary calls: it survives panics, checks the
+// request id, forwards what the leader must serve, and maps errors.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	m := s.methods[info.FullMethod]
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, s.panicked(info.FullMethod, p, m.changes)
+		}
+	}()
+	if m.identified {
+		if err := model.ValidRequestID(callInfo(ctx).RequestID); err != nil {
+			return nil, toStatus(err)
+		}
+	}
+	if s.mustForward(m, req) {
+		reply, err := s.forward(ctx, info.FullMethod, m, req)
+		return reply, toStatus(err)
+	}
+	ctx, done := s.handlerContext(ctx, m)
+	defer done()
+	reply, err = handler(ctx, req)
+	if err != nil {
+		return nil, toStatus(s.explain(err, m))
+	}
+	return reply, nil
+}
+
+// stream is the one interceptor of streams.
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	m := s.methods[info.FullMethod]
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(info.FullMethod, p, m.changes)
+		}
+	}()
+	ctx, done := s.handlerContext(ss.Context(), m)
+	defer done()
+	if m.by == byLeaderStream && s.cfg.Leader != nil && !s.cfg.Leader.Leading() {
+		md := incoming(ctx)
+		if firstValue(md, mdProxy) == "" || firstValue(md, mdForwarded) != "" {
+			return toStatus(NotLeader(s.cfg.Leader.LeaderAddr()))
+		}
+		return toStatus(s.explain(s.proxy(ctx, ss, info.FullMethod), m))
+	}
+	if err := handler(srv, &serverStream{ServerStream: ss, ctx: ctx}); err != nil {
+		return toStatus(s.explain(err, m))
+	}
+	return nil
+}
+
+// serverStream gives handlers a context that also ends with the server.
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // gRPC's own shape
+}
+
+// Context is the handler's context.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// handlerContext ends with the server for calls that would wait for long.
+func (s *Server) handlerContext(ctx context.Context, m method) (context.Context, func()) {
+	if !m.long {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.stopping, cancel)
+	return ctx, func() {
+		unhook()
+		cancel()
+	}
+}
+
+func (s *Server) mustForward(m method, req any) bool {
+	if s.cfg.Leader == nil || s.cfg.Leader.Leading() {
+		return false
+	}
+	return m.by == byLeader || m.leaderIf != nil && m.leaderIf(req)
+}
+
+// explain adds what the caller needs to an error of a service: the leader's
+// address, and that an interrupted change may have been made.
+func (s *Server) explain(err error, m method) error {
+	if _, ok := status.FromError(err); ok {
+		return err // passed on from the leader
+	}
+	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case interrupted && s.stopping.Err() != nil && !m.changes:
+		return fmt.Errorf("%w: the server is stopping", model.ErrUnavailable)
+	case interrupted && m.changes && !errors.Is(err, model.ErrOutcomeUnknown) && !errors.Is(err, model.ErrUnavailable):
+		return fmt.Errorf("%w: %w", model.ErrOutcomeUnknown, err)
+	}
+	if errors.Is(err, model.ErrNotLeader) && s.cfg.Leader != nil {
+		var hint *NotLeaderError
+		if !errors.As(err, &hint) {
+			return errors.Join(err, NotLeader(s.cfg.Leader.LeaderAddr()))
+		}
+	}
+	return err
+}
+
+func (s *Server) panicked(name string, p any, changes bool) error {
+	stack := debug.Stack()
+	s.log.Error("a handler panicked", "method", name, "panic", fmt.Sprint(p), "stack", string(stack[:min(len(stack), maxStackBytes)]))
+	if changes {
+		return toStatus(fmt.Errorf("%w: internal error in %s; see the server's log", model.ErrOutcomeUnknown, name))
+	}
+	return status.Errorf(codes.Internal, "internal error in %s; see the server's log", name)
+}

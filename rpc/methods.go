@@ -1,0 +1,81 @@
+package rpc
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/hearthd/hearth/proto/cluster/v1"
+)
+
+// servedBy says which master may serve a method.
+type servedBy int
+
+const (
+	byAny          servedBy = iota + 1 // whoever is asked
+	byLeader                           // a standby forwards it once
+	byLeaderStream                     // a stream: by hint, or proxied when asked to
+)
+
+// method is one row of the table of methods.
+type method struct {
+	by servedBy
+	// changes: an answer that got lost leaves the outcome unknown.
+	changes bool
+	// identified calls must carry a request id.
+	identified bool
+	// long calls wait for something and end at once when the server stops.
+	long bool
+	// leaderIf sends single requests of a byAny method to the leader.
+	leaderIf func(req any) bool
+	// reply makes the empty answer of a forwarded call.
+	reply func() proto.Message
+}
+
+func empty() proto.Message { return &pb.Empty{} }
+
+// methodTable has a row for every method of every service; a test compares it
+// with what is registered.
+func methodTable() map[string]method {
+	command := method{by: byLeader, changes: true, identified: true, reply: empty}
+	register := command
+	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
+	return map[string]method{
+		pb.Cluster_RegisterApp_FullMethodName:   register,
+		pb.Cluster_FinishApp_FullMethodName:     command,
+		pb.Cluster_KillApp_FullMethodName:       command,
+		pb.Cluster_KillExecutors_FullMethodName: command,
+		pb.Cluster_SetTargets_FullMethodName:    command,
+		pb.Cluster_SetSettings_FullMethodName:   command,
+		pb.Cluster_RemoveMaster_FullMethodName:  command,
+
+		pb.Cluster_TransferLeadership_FullMethodName: {by: byLeader, changes: true, reply: empty},
+		pb.Cluster_RaftServers_FullMethodName: {
+			by: byLeader, reply: func() proto.Message { return &pb.RaftServersReply{} },
+		},
+		pb.Cluster_App_FullMethodName: {
+			by:       byAny,
+			leaderIf: func(req any) bool { r, ok := req.(*pb.AppRequest); return ok && r.GetStrong() },
+			reply:    func() proto.Message { return &pb.AppView{} },
+		},
+
+		pb.Cluster_Staleness_FullMethodName:     {by: byAny},
+		pb.Cluster_Status_FullMethodName:        {by: byAny},
+		pb.Cluster_Apps_FullMethodName:          {by: byAny},
+		pb.Cluster_Workers_FullMethodName:       {by: byAny},
+		pb.Cluster_WaitApp_FullMethodName:       {by: byAny, long: true},
+		pb.Cluster_Settings_FullMethodName:      {by: byAny},
+		pb.Cluster_GossipMembers_FullMethodName: {by: byAny},
+		pb.Cluster_ReadLog_FullMethodName:       {by: byAny, long: true},
+
+		pb.WorkerSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
+		pb.DriverSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
+
+		pb.Peer_Promise_FullMethodName:    {by: byAny, changes: true},
+		pb.Peer_PeerStats_FullMethodName:  {by: byAny},
+		pb.Peer_ReportHash_FullMethodName: {by: byAny},
+
+		pb.Worker_Identify_FullMethodName: {by: byAny},
+		pb.Worker_ReadLog_FullMethodName:  {by: byAny, long: true},
+
+		pb.Executors_Session_FullMethodName: {by: byAny, long: true},
+	}
+}
