@@ -17,6 +17,9 @@ const refusalInterval = time.Minute
 // maxLoggedRefusals bounds the refusals logged per interval.
 const maxLoggedRefusals = 16
 
+// maxTurnedAway bounds the ids remembered as refused.
+const maxTurnedAway = 1024
+
 // refusalMark begins the errors given to memberlist, which logs each one each time; the log writer knows them by it.
 const refusalMark = "member refused: "
 
@@ -28,12 +31,15 @@ type admission struct {
 	local  Tags
 	window time.Time
 	logged map[string]bool
+	// away holds ids whose latest word was refused. memberlist keeps a member it met earlier with its old tags then, which
+	// were acceptable: a node without a cluster that has found another one than ours.
+	away map[string]struct{}
 }
 
 var _ serf.MergeDelegate = (*admission)(nil)
 
 func newAdmission(local Tags, logger hclog.Logger) *admission {
-	return &admission{local: local, logger: logger, logged: make(map[string]bool)}
+	return &admission{local: local, logger: logger, logged: make(map[string]bool), away: make(map[string]struct{})}
 }
 
 // setLocal changes the identity against which others are measured.
@@ -53,6 +59,9 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 			continue
 		}
 		bound, err := a.judge(m)
+		if len(members) == 1 {
+			a.remember(m.Name, err != nil)
+		}
 		if err == nil && bound {
 			return nil
 		}
@@ -65,6 +74,26 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		return fmt.Errorf(refusalMark+"%w", foreign)
 	}
 	return nil
+}
+
+// remember notes whether the latest word of a member was refused.
+func (a *admission) remember(id string, refused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !refused:
+		delete(a.away, id)
+	case len(a.away) < maxTurnedAway:
+		a.away[id] = struct{}{}
+	}
+}
+
+// turnedAway says whether the latest word of a member was refused.
+func (a *admission) turnedAway(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, away := a.away[id]
+	return away
 }
 
 // judge says whether a member is refused and, if not, whether it vouches for its list: it is bound to this node's cluster,

@@ -145,7 +145,7 @@ func (g *Gossip) Events() <-chan Event { return g.events }
 func (g *Gossip) LostEvents() uint64 { return g.queue.lost() }
 
 // Members returns all known members, this node included, also failed and left ones, sorted by id. Members that this
-// node would refuse now (it has found its cluster since it met them) are left out.
+// node would refuse now (one of the two has found its cluster since they met) are left out; no event tells of that.
 func (g *Gossip) Members() []Member {
 	s, err := g.running()
 	if err != nil {
@@ -169,7 +169,7 @@ func (g *Gossip) known(raw serf.Member) (Member, bool) {
 		return Member{}, false
 	}
 	_, err = g.admission.admits(m.Tags)
-	return m, err == nil
+	return m, err == nil && !g.admission.turnedAway(m.ID)
 }
 
 // SetTags changes what this node tells about itself. It blocks until the news was passed on, at most [BroadcastTimeout];

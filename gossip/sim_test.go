@@ -122,25 +122,39 @@ func TestPartsOfASplitPoolFindEachOtherAfterALongTime(t *testing.T) {
 	})
 }
 
-func TestLossAndAOneWayCutMakeNobodyFail(t *testing.T) {
-	inPool(t, clusterA, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
-		p.net.SetLoss(0.1)
-		p.net.CutOneWay("a", "b")
-		deadline := time.Now().Add(3 * time.Minute)
-		failures := 0
-		for time.Now().Before(deadline) {
-			select {
-			case ev := <-p.nodes["c"].Events():
-				if ev.Kind == MemberFailed {
-					failures++
-				}
-			case <-time.After(time.Second):
+// changes counts the failures that a node reports during a time.
+func changes(n *node, d time.Duration) int {
+	deadline := time.After(d)
+	failures := 0
+	for {
+		select {
+		case ev := <-n.Events():
+			if ev.Kind == MemberFailed {
+				failures++
 			}
+		case <-deadline:
+			return failures
 		}
-		if failures > 0 {
-			t.Errorf("failures seen by c: got %d, want 0", failures)
-		}
-	})
+	}
+}
+
+func TestABadNetworkMakesNobodyFail(t *testing.T) {
+	tests := map[string]func(n *simnet.Network){
+		"one direction between two nodes is cut": func(n *simnet.Network) { n.CutOneWay("a", "b") },
+		"two nodes cannot reach each other":      func(n *simnet.Network) { n.Partition("a", "b") },
+		"a firewall drops all datagrams":         func(n *simnet.Network) { n.SetDatagramLoss(1) },
+		"one datagram in ten is lost":            func(n *simnet.Network) { n.SetDatagramLoss(0.1) },
+	}
+	for name, fault := range tests {
+		t.Run(name, func(t *testing.T) {
+			inPool(t, clusterA, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
+				fault(p.net)
+				if got := changes(p.nodes["c"], time.Minute); got > 0 {
+					t.Errorf("failures seen by c: got %d, want 0", got)
+				}
+			})
+		})
+	}
 }
 
 func TestABlockedReaderNeverBlocksGossip(t *testing.T) {
@@ -201,17 +215,24 @@ func TestMastersThatFindTheirClusterOneAfterTheOtherStayTogether(t *testing.T) {
 }
 
 func TestMembersMetBeforeTheClusterWasKnownAreLeftOutOnceTheyAreForeign(t *testing.T) {
-	inPool(t, model.ClusterIdentity{}, []string{"a", "b"}, func(t *testing.T, p *simPool) {
-		for id, cluster := range map[string]model.ClusterIdentity{"a": clusterA, "b": clusterB} {
-			tags := p.nodes[id].cfg.Tags
-			tags.Cluster = cluster
-			if err := p.nodes[id].SetTags(tags); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(3 * time.Second)
-		}
-		if diff := cmp.Diff(map[string]Status{"b": StatusAlive}, seen(p.nodes["b"].Gossip)); diff != "" {
-			t.Errorf("members of b (-want +got):\n%s", diff)
-		}
-	})
+	for name, order := range map[string][]string{"this node first": {"a", "b"}, "the other first": {"b", "a"}} {
+		t.Run(name, func(t *testing.T) {
+			clusters := map[string]model.ClusterIdentity{"a": clusterA, "b": clusterB}
+			inPool(t, model.ClusterIdentity{}, []string{"a", "b"}, func(t *testing.T, p *simPool) {
+				for _, id := range order {
+					tags := p.nodes[id].cfg.Tags
+					tags.Cluster = clusters[id]
+					if err := p.nodes[id].SetTags(tags); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(3 * time.Second)
+				}
+				for id, n := range p.nodes {
+					if diff := cmp.Diff(map[string]Status{id: StatusAlive}, seen(n.Gossip)); diff != "" {
+						t.Errorf("members of %s (-want +got):\n%s", id, diff)
+					}
+				}
+			})
+		})
+	}
 }

@@ -74,6 +74,7 @@ type Network struct {
 	jitter  time.Duration
 	links   map[link]time.Duration
 	loss    float64
+	dropped float64 // of datagrams, besides loss
 	stats   Stats
 }
 
@@ -257,6 +258,14 @@ func (n *Network) SetLoss(p float64) {
 	n.loss = min(max(p, 0), 1)
 }
 
+// SetDatagramLoss makes the network lose datagrams between different hosts with probability p in 0..1 and leaves streams
+// alone, as a firewall does that knows no UDP.
+func (n *Network) SetDatagramLoss(p float64) {
+	n.condMu.Lock()
+	defer n.condMu.Unlock()
+	n.dropped = min(max(p, 0), 1)
+}
+
 // Stats returns the counters so far.
 func (n *Network) Stats() Stats {
 	n.condMu.Lock()
@@ -332,7 +341,7 @@ func (n *Network) reliableDelay(from, to string, retransmit time.Duration) time.
 func (n *Network) lost(from, to string) bool {
 	n.condMu.Lock()
 	defer n.condMu.Unlock()
-	return from != to && n.loss > 0 && n.rng.Float64() < n.loss
+	return from != to && (n.loss > 0 && n.rng.Float64() < n.loss || n.dropped > 0 && n.rng.Float64() < n.dropped)
 }
 
 // count applies an update to the counters.

@@ -181,6 +181,10 @@ func TestDatagramsAreDroppedAndNeverBlockTheSender(t *testing.T) {
 				return got > sent/20 && got < sent/5 && s.PacketsLost == sent-uint64(got)
 			},
 		},
+		"a firewall for datagrams swallows all": {
+			func(n *simnet.Network) { n.SetDatagramLoss(1) },
+			func(got int, s simnet.Stats) bool { return got == 0 && s.PacketsLost == sent },
+		},
 		"a crashed host hears nothing": {
 			func(n *simnet.Network) { n.Crash("b") },
 			func(got int, s simnet.Stats) bool { return got == 0 && s.PacketsUnheard == sent },
