@@ -1,0 +1,224 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+	"pgregory.net/rapid"
+)
+
+// gen draws commands about a few workers and applications, right ones and
+// wrong ones, from what the state holds.
+type gen struct {
+	rt *rapid.T
+	v  *View
+}
+
+func (g gen) pick(name string, from ...string) string { return rapid.SampledFrom(from).Draw(g.rt, name) }
+func (g gen) num(name string, lo, hi int) int         { return rapid.IntRange(lo, hi).Draw(g.rt, name) }
+
+func (g gen) app() model.AppID {
+	ids := append(g.v.AppByPrefix(""), "app-20261201044001-9999")
+	return rapid.SampledFrom(ids).Draw(g.rt, "app")
+}
+
+func (g gen) worker() (string, uint64) {
+	id := g.pick("worker", "w1", "w2", "w3", "w11")
+	inc := uint64(1)
+	if w, ok := g.v.Worker(model.WorkerID(id)); ok {
+		inc = w.Incarnation
+	}
+	if g.num("stale", 0, 9) == 0 {
+		inc += uint64(g.num("by", 0, 1))
+	}
+	return id, inc
+}
+
+// executor draws an executor that exists, mostly.
+func (g gen) executor() (model.AppID, int) {
+	var refs []model.ExecutorRef
+	g.v.AllExecutors(func(e *model.Executor) bool { refs = append(refs, e.Ref()); return true })
+	if len(refs) == 0 || g.num("any", 0, 9) == 0 {
+		return g.app(), g.num("id", 0, 5)
+	}
+	r := rapid.SampledFrom(refs).Draw(g.rt, "executor")
+	return r.App, int(r.Executor)
+}
+
+func (g gen) reports() []*replogv1.ExecutorReport {
+	var out []*replogv1.ExecutorReport
+	for range g.num("reports", 0, 5) {
+		app, id := g.executor()
+		state := rapid.SampledFrom(append(model.ExecutorStates(), "NONSENSE")).Draw(g.rt, "state")
+		cause := rapid.SampledFrom([]model.Cause{model.CauseNone, model.CauseClean, model.CauseApp, model.CauseStart, model.CauseInfra, model.CauseKill}).Draw(g.rt, "cause")
+		out = append(out, ended(app, id, state, cause, g.num("code", -2, 3), g.num("signal", -1, 15)))
+	}
+	return out
+}
+
+func (g gen) spec() model.AppSpec {
+	if rapid.Bool().Draw(g.rt, "driver") {
+		s := driverSpec()
+		s.CoresMax, s.Executors = g.num("max", 0, 6), g.num("target", -1, 4)
+		s.Profile.Cores = g.num("cores", 0, 2)
+		s.MaxRuntimeMilli = int64(g.num("runtime", 0, 1) * 20_000)
+		if rapid.Bool().Draw(g.rt, "gpu") {
+			s.Profile.Resources = map[string]int{"gpu": 1}
+		}
+		return s
+	}
+	restart := rapid.SampledFrom([]model.Restart{model.RestartAlways, model.RestartAlways, model.RestartNever}).Draw(g.rt, "restart")
+	return commandSpec(g.num("copies", 0, 3), g.num("completions", 0, 4), restart)
+}
+
+func (g gen) placements() []*replogv1.Placement {
+	var out []*replogv1.Placement
+	for range g.num("placements", 1, 6) {
+		id, inc := g.worker()
+		p := placement(g.app(), id, inc, g.num("cores", 0, 2))
+		if rapid.Bool().Draw(g.rt, "gpu") {
+			p.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{g.pick("address", "0", "1", "2")}}}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (g gen) workerCommand() *replogv1.Command {
+	id, inc := g.worker()
+	seq := uint64(g.num("seq", 0, 40))
+	if w, ok := g.v.Worker(model.WorkerID(id)); ok && g.num("honest", 0, 3) > 0 {
+		seq = w.ReportSeq
+	}
+	switch g.num("worker command", 0, 9) {
+	case 0, 1:
+		return regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reports()...)
+	case 2:
+		return leave(id, inc)
+	case 3, 4:
+		return mark(id, inc, seq, rapid.SampledFrom(model.WorkerStates()).Draw(g.rt, "mark"))
+	default:
+		return report(id, inc, seq+1, g.reports()...)
+	}
+}
+
+func (g gen) command() *replogv1.Command {
+	switch g.num("command", 0, 15) {
+	case 0, 1:
+		return regApp(g.spec())
+	case 2, 3, 4, 5:
+		return place(g.placements()...)
+	case 6:
+		app, id := g.executor()
+		return killExecs(app, int32(id))
+	case 7:
+		app, id := g.executor()
+		return confirm(app, int32(id))
+	case 8:
+		app, id := g.executor()
+		at := uint64(g.num("change", 0, 30))
+		if e, ok := g.v.Executor(model.ExecutorRef{App: app, Executor: model.ExecutorID(id)}); ok {
+			at = e.ChangeIndex
+		}
+		return expire(app, int32(id), at)
+	case 9:
+		return g.rare()
+	case 10:
+		return settle(string(g.app()), string(g.app()))
+	default:
+		return g.workerCommand()
+	}
+}
+
+func (g gen) rare() *replogv1.Command {
+	switch g.num("rare", 0, 6) {
+	case 0:
+		return killApp(g.app())
+	case 1:
+		return finish(g.app(), rapid.SampledFrom(model.AppStates()).Draw(g.rt, "end"), g.num("code", 0, 2))
+	case 2:
+		return targets(g.app(), int32(g.num("profile", 0, 1)), int32(g.num("target", -1, 3)))
+	case 3:
+		return setting(g.pick("setting", append(SettingNames(), "color")...), g.pick("value", "true", "3", "WORKER_ID"))
+	case 4:
+		return regMaster(g.pick("master", "m1", "m2"), g.pick("address", "a:1", "b:1"))
+	case 5:
+		return removeMaster(g.pick("master", "m1", "m2"))
+	}
+	return initCluster(g.pick("cluster", "c1", "c2"))
+}
+
+// batch draws an entry; some commands carry request ids, some twice.
+func (g gen) batch(tick int64, index uint64) []*replogv1.Command {
+	cmds := make([]*replogv1.Command, g.num("batch", 1, 5))
+	for i := range cmds {
+		c := g.command()
+		c.Tick, c.Wall = tick, startWall+tick
+		if g.num("with id", 0, 2) == 0 {
+			withID(c, fmt.Sprintf("r%d", g.num("request", 0, 60)), uint64(g.num("base", 0, int(index))))
+		}
+		cmds[i] = c
+	}
+	return cmds
+}
+
+// TestAnyCommandsKeepTheInvariants applies random entries to two replicas. One
+// checks every invariant after each entry (used ≤ offered, the state hash, all
+// books and indexes); the other is now and then replaced by its own snapshot.
+// They must answer alike and end alike.
+func TestAnyCommandsKeepTheInvariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := New(CheckInvariants()), New()
+		tick := int64(1)
+		for index := uint64(1); index <= uint64(rapid.IntRange(1, 40).Draw(rt, "entries")); index++ {
+			tick += int64(rapid.SampledFrom([]int{0, 1, 500, 2000, 11_000, 700_000}).Draw(rt, "pass"))
+			entry, err := EncodeBatch(gen{rt, a.View()}.batch(tick, index))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			oa, err := a.Apply(index, entry)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			ob, err := b.Apply(index, entry)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if fmt.Sprintf("%+v", oa) != fmt.Sprintf("%+v", ob) {
+				rt.Fatalf("the replicas answer differently:\n%+v\n%+v", oa, ob)
+			}
+			if a.View().Hash() != b.View().Hash() {
+				rt.Fatalf("state hashes differ after entry %d", index)
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "snapshot") == 0 {
+				b = reborn(rt, b)
+			}
+		}
+		if !bytes.Equal(written(rt, a), written(rt, b)) {
+			rt.Fatal("the snapshots of the replicas differ")
+		}
+	})
+}
+
+func written(rt *rapid.T, f *FSM) []byte {
+	var buf bytes.Buffer
+	if _, err := f.Snapshot().WriteTo(&buf); err != nil {
+		rt.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func reborn(rt *rapid.T, f *FSM) *FSM {
+	next := New()
+	if err := next.Restore(bytes.NewReader(written(rt, f))); err != nil {
+		rt.Fatal(err)
+	}
+	if next.View().Hash() != f.View().Hash() {
+		rt.Fatal("the restored state has another hash")
+	}
+	return next
+}

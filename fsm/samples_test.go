@@ -1,0 +1,82 @@
+package fsm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+const sampleApp = model.AppID("app-20261201044001-0001")
+
+// samples holds one command of each kind with all its fields in use, by the
+// name of the kind. They are the golden encodings and the seeds of FuzzApply,
+// which applies them to furnished's state.
+func samples() map[string]*replogv1.Command {
+	env := func(c *replogv1.Command) *replogv1.Command {
+		c.Proposer, c.Wall, c.Tick, c.Principal = "master-1", startWall+90_000, 91_000, "ann"
+		return c
+	}
+	spec := commandSpec(3, 9, model.RestartNever)
+	spec.CoresMax, spec.MaxRuntimeMilli = 12, 60_000
+	spec.Profile.Resources = map[string]int{"gpu": 1}
+	spec.Command.Dir = "/srv"
+	t := targets(sampleApp, 1, 4)
+	t.GetSetTargets().Profiles = []*replogv1.NumberedProfile{{Id: 1, Profile: ProfileToProto(spec.Profile)}}
+	p := placement(sampleApp, "w1", 1, 1)
+	p.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{"1"}}}
+	l := leave("w1", 1)
+	l.GetLeaveWorker().Reason = "it was stopped"
+	rep := ended(sampleApp, 1, model.ExecutorFailed, model.CauseApp, 3, 0)
+	rep.Pid, rep.Signal, rep.Reason = 41, 9, "out of memory"
+	out := map[string]*replogv1.Command{
+		"init_cluster":      initCluster("c2"),
+		"register_master":   {Kind: &replogv1.Command_RegisterMaster{RegisterMaster: &replogv1.RegisterMaster{Master: MasterToProto(&model.Master{ID: "m2", GRPCAddr: "h:7070", RaftAddr: "h:7071", SerfAddr: "h:7072", HTTPAddr: "h:8080", Version: "v1"})}}},
+		"remove_master":     removeMaster("m1"),
+		"set_settings":      setting(SettingDefaultCores, "8"),
+		"register_worker":   regWorker("w1", 2, 4, says(sampleApp, 1, model.ExecutorRunning), rep),
+		"leave_worker":      l,
+		"mark_worker":       mark("w1", 1, 2, model.WorkerDead),
+		"register_app":      regApp(spec),
+		"finish_app":        finish(sampleApp, model.AppFailed, 3),
+		"kill_app":          killApp(sampleApp),
+		"set_targets":       t,
+		"place_executors":   place(p, placement(sampleApp, "w2", 1, 1)),
+		"kill_executors":    killExecs(sampleApp, 0, 1),
+		"report_executors":  report("w1", 1, 3, says(sampleApp, 0, model.ExecutorRunning), rep),
+		"confirm_executors": confirm(sampleApp, 0, 1, 2),
+		"expire_executors":  expire(sampleApp, 1, 7),
+		"settle_apps":       settle(string(sampleApp)),
+	}
+	for name, c := range out {
+		env(withID(c, "req-"+name, 3))
+	}
+	return out
+}
+
+// furnished is a world with something in each table.
+func furnished(t testing.TB) *world {
+	w := newWorld(t)
+	w.must(initCluster("c1"))
+	w.must(regMaster("m1", "a:1"))
+	w.withWorkers(3, 8)
+	app := w.must(withID(regApp(driverSpec()), "register-1", 0)).App
+	if app != sampleApp {
+		t.Fatalf("the sample application is %s, the samples say %s", app, sampleApp)
+	}
+	for i := range 6 {
+		w.placed(app, fmt.Sprintf("w%d", i%2+1), 1)
+	}
+	w.report1("w1", says(app, 0, model.ExecutorLaunching), says(app, 2, model.ExecutorLaunching))
+	w.must(confirm(app, 2))
+	w.report1("w1", ended(app, 4, model.ExecutorFailed, model.CauseStart, 127, 0))
+	copies := w.must(withID(regApp(commandSpec(2, 2, model.RestartAlways)), "register-2", 0)).App
+	id := w.placed(copies, "w1", 1)
+	w.report1("w1", ended(copies, id, model.ExecutorExited, model.CauseClean, 0, 0))
+	over := w.must(regApp(driverSpec())).App
+	w.placed(over, "w2", 1)
+	w.must(killApp(over))
+	w.must(leave("w3", 1))
+	return w
+}
