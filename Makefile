@@ -133,7 +133,10 @@ tidy-check: ## go.mod is tidy and replaces nothing
 
 .PHONY: golden
 golden: ## rewrite transcripts and golden files; review the diff
-	UPDATE=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PACKAGES)
+	@for dir in $$(grep -rlE 'flag\.Bool\("update"|Getenv\("UPDATE"\)' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
+		if grep -qE 'flag\.Bool\("update"' $$dir/*_test.go; then args=-update; else args=; fi; \
+		UPDATE=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $$dir $$args; \
+	done
 
 # --- reports -----------------------------------------------------------------
 
