@@ -1,0 +1,240 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/hearthd/hearth/fsm"
+	"github.com/hearthd/hearth/model"
+)
+
+// Node is one replica. Its methods are safe for concurrent use; those that take
+// a context block no longer than it lasts.
+type Node struct {
+	cfg    Config
+	log    hclog.Logger
+	raft   *raft.Raft
+	fsm    *fsm.FSM
+	stores *stores
+	trans  *transport
+	state  *adapter
+	terms  *termBook
+
+	queue    *proposalQueue
+	calls    *calls
+	transfer *transferCheck
+	pilot    pilotSlot
+
+	failed  chan error
+	failMu  sync.Mutex
+	failErr error
+
+	closing   chan struct{} // no new work
+	done      chan struct{} // the library has stopped
+	tasks     sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens the stores below cfg.DataDir, restores the newest snapshot and
+// starts the replica. The log after the snapshot is applied once a leader is
+// known. On an error nothing is left open but deps.Stream.
+func Open(cfg Config, deps Deps) (*Node, error) {
+	cfg, deps = cfg.withDefaults(), deps.withDefaults()
+	if err := errors.Join(cfg.validate(), deps.validate()); err != nil {
+		return nil, err
+	}
+	log := deps.Logger.Named("raft")
+	st, err := openStores(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, log: log, fsm: deps.FSM, stores: st,
+		terms: newTermBook(), queue: newProposalQueue(), calls: newCalls(),
+		failed: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{}),
+	}
+	n.transfer = &transferCheck{fail: n.fail}
+	n.state = &adapter{fsm: deps.FSM, onApplied: deps.OnApplied, fail: n.fail, snapshots: st.snapshots}
+	if err := n.state.readConfigIndex(); err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	w := newWatch(n.fail)
+	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, log)
+	err = guard("start raft in "+cfg.DataDir, func() error {
+		n.raft, err = raft.NewRaft(libraryConfig(cfg, log), n.state,
+			watchedLog{st.log, w}, watchedStable{st.stable, w}, st.snapshots, n.trans)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.trans.Close(), st.close())
+	}
+	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.terms.observe))
+	if term, leading := n.Belief(); leading {
+		n.terms.record(term, true) // won before the observer was there
+	}
+	n.tasks.Go(n.collect)
+	n.tasks.Go(func() { n.terms.run(n.done) })
+	n.tasks.Go(func() { w.run(n.done) })
+	return n, nil
+}
+
+func libraryConfig(cfg Config, log hclog.Logger) *raft.Config {
+	timeout, _ := timeoutOf(cfg.Preset) // validated
+	c := raft.DefaultConfig()
+	c.ProtocolVersion = 3
+	c.LocalID = raft.ServerID(cfg.ID)
+	c.HeartbeatTimeout = timeout
+	c.ElectionTimeout = timeout
+	c.LeaderLeaseTimeout = timeout / 2
+	c.CommitTimeout = commitTimeout
+	c.MaxAppendEntries = maxAppendEntries
+	c.BatchApplyCh = true
+	// A removed master idles and says so; it must not stop by itself, nor
+	// upset elections (HA-16), which pre-vote and the check of membership see
+	// to.
+	c.ShutdownOnRemove = false
+	c.SnapshotInterval = cfg.SnapshotInterval
+	c.SnapshotThreshold = cfg.SnapshotThreshold
+	c.TrailingLogs = cfg.TrailingLogs
+	c.NoLegacyTelemetry = true
+	c.Logger = log
+	return c
+}
+
+// HasState reports whether this replica was ever bootstrapped or joined to a
+// cluster: it has a term, a log or a snapshot.
+func (n *Node) HasState() (bool, error) {
+	has, err := raft.HasExistingState(n.stores.log, n.stores.stable, n.stores.snapshots)
+	if err != nil {
+		return false, fmt.Errorf("look for raft state: %w", err)
+	}
+	return has, nil
+}
+
+// Bootstrap makes this replica the first of a cluster with these voters. On a
+// replica that has state it does nothing and returns nil.
+func (n *Node) Bootstrap(servers []Server) error {
+	var configuration raft.Configuration
+	for _, s := range servers {
+		configuration.Servers = append(configuration.Servers, raft.Server{
+			Suffrage: raft.Voter, ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Addr),
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), transportTimeout)
+	defer cancel()
+	return n.await(ctx, "bootstrap raft", func() error {
+		err := n.raft.BootstrapCluster(configuration).Error()
+		if errors.Is(err, raft.ErrCantBootstrap) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Barrier returns when everything committed before the call is applied here.
+// It fails with [model.ErrNotLeader] on a standby.
+func (n *Node) Barrier(ctx context.Context) error {
+	return n.await(ctx, "raft barrier", func() error { return n.raft.Barrier(0).Error() })
+}
+
+// VerifyLeader returns nil if a quorum took this node for its leader during
+// the call; what was applied before the call is then the newest state.
+func (n *Node) VerifyLeader(ctx context.Context) error {
+	return n.await(ctx, "verify leadership", func() error { return n.raft.VerifyLeader().Error() })
+}
+
+// Snapshot writes a snapshot now; without anything new it does nothing.
+func (n *Node) Snapshot(ctx context.Context) error {
+	return n.await(ctx, "raft snapshot", func() error {
+		err := n.raft.Snapshot().Error()
+		if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Terms delivers each gain of leadership as {N, true} and each loss as
+// {N, false}. A slow reader sees only the latest change: a loss it missed shows
+// as another number. There is one channel, for one reader; it is closed by
+// Close.
+func (n *Node) Terms() <-chan Term { return n.terms.out }
+
+// Failed delivers at most one error, after which the process must stop: an
+// entry could not be applied, or a store is broken.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+// fail notes the first fatal error. It never blocks.
+func (n *Node) fail(err error) {
+	n.failMu.Lock()
+	defer n.failMu.Unlock()
+	select {
+	case <-n.closing:
+		return // stores refuse calls once they are closed
+	default:
+	}
+	if n.failErr == nil {
+		n.failErr = err
+		n.failed <- err
+	}
+}
+
+func (n *Node) failure() error {
+	n.failMu.Lock()
+	defer n.failMu.Unlock()
+	return n.failErr
+}
+
+// closeLimit bounds how long the library may take to stop.
+const closeLimit = 15 * time.Second
+
+// Close stops the replica and closes stores and connections. It does not hand
+// leadership over: call TransferLeadership before. Calls under way end first,
+// within drainLimit. Calling it again returns the first outcome.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	n.pilot.stop()
+	n.calls.close()
+	n.queue.close()
+	drained := n.calls.wait(drainLimit)
+	n.failMu.Lock()
+	close(n.closing)
+	n.failMu.Unlock()
+
+	stopped := n.raft.Shutdown()
+	transErr := n.trans.Close()
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		_ = stopped.Error() // always nil
+	}()
+	timer := time.NewTimer(closeLimit)
+	defer timer.Stop()
+	select {
+	case <-finished:
+	case <-timer.C:
+		close(n.done)
+		n.tasks.Wait()
+		return errors.Join(transErr, fmt.Errorf("close raft: %w: it has not stopped within %s", model.ErrUnavailable, closeLimit))
+	}
+	if !drained && !n.calls.wait(drainLimit) {
+		n.log.Warn("raft left calls unanswered")
+	}
+	close(n.done)
+	n.tasks.Wait()
+	if err := errors.Join(transErr, n.stores.close()); err != nil {
+		return fmt.Errorf("close raft: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package raftnode
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+)
+
+// StreamLayer is how masters reach each other: a listener and a dialer. Addr
+// returns the advertised address. Accept and Dial may be called concurrently;
+// Close ends a pending Accept.
+type StreamLayer interface {
+	net.Listener
+	// Dial connects to the "host:port" of another master; it ends with ctx,
+	// which has a deadline.
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// DialFunc connects to a "host:port"; it must end with ctx.
+type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
+
+// keepAlive finds a peer that vanished without a goodbye within about 10 s:
+// the library sets no deadline while it waits for a request.
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+}
+
+type stream struct {
+	net.Listener
+	dial      DialFunc
+	advertise net.Addr
+	tls       *tls.Config
+}
+
+// advertised is an address that is given out as it was written, since it may
+// be a name that only the peers can resolve.
+type advertised string
+
+func (advertised) Network() string  { return "tcp" }
+func (a advertised) String() string { return string(a) }
+
+// NewStream builds a StreamLayer from a listener and a dialer. advertise is
+// the "host:port" other masters dial; empty stands for the listener's own.
+// tlsConfig is used in both roles (its server name defaults to the dialed
+// host); nil means plain connections.
+func NewStream(listener net.Listener, dial DialFunc, advertise string, tlsConfig *tls.Config) StreamLayer {
+	s := &stream{Listener: listener, dial: dial, advertise: listener.Addr(), tls: tlsConfig}
+	if advertise != "" {
+		s.advertise = advertised(advertise)
+	}
+	return s
+}
+
+// NewTCPStream is NewStream over TCP; names are resolved on each dial.
+func NewTCPStream(listener net.Listener, advertise string, tlsConfig *tls.Config) StreamLayer {
+	dialer := &net.Dialer{KeepAliveConfig: keepAlive()}
+	dial := func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+	return NewStream(listener, dial, advertise, tlsConfig)
+}
+
+// Addr returns the advertised address.
+func (s *stream) Addr() net.Addr { return s.advertise }
+
+// Accept returns the next connection; with TLS its handshake is yet to come.
+func (s *stream) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// A socket that cannot be tuned still works; the peer just stays
+		// undetected for longer.
+		_ = tcp.SetKeepAliveConfig(keepAlive())
+	}
+	if s.tls != nil {
+		return tls.Server(conn, s.tls), nil
+	}
+	return conn, nil
+}
+
+// Dial connects and, with TLS, completes the handshake.
+func (s *stream) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := s.dial(ctx, addr)
+	if err != nil || s.tls == nil {
+		return conn, err
+	}
+	cfg := s.tls
+	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, joinClose(conn, fmt.Errorf("dial raft peer %s: %w", addr, err))
+		}
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, joinClose(conn, fmt.Errorf("tls handshake with raft peer %s: %w", addr, err))
+	}
+	return secured, nil
+}
+
+// joinClose closes a connection that is of no use and returns why.
+func joinClose(conn net.Conn, err error) error {
+	_ = conn.Close() // the reason is what matters
+	return err
+}
