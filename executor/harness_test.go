@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,8 +236,14 @@ func startExecutor(t *testing.T, h *hub, timings string, env ...string) *execPro
 		_ = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.exited
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // the orderly way: it takes orphans along
+		select {
+		case <-p.exited:
+		case <-time.After(patience):
+			t.Error("the executor does not end on SIGTERM")
+			_ = p.cmd.Process.Kill()
+			<-p.exited
+		}
 		p.gone()
 		if t.Failed() {
 			t.Logf("executor:\n%s", p.stderr.String())
