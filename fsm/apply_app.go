@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -219,8 +218,7 @@ func appDue(a *model.App, tick, stableSince int64) bool {
 
 func (t *tx) settle(a *model.App) {
 	if overtime(a, t.tick) {
-		limit := time.Duration(a.Spec.MaxRuntimeMilli) * time.Millisecond
-		t.endApp(a, model.AppFailed, exitTimedOut, fmt.Sprintf("ran longer than %s", limit))
+		t.endApp(a, model.AppFailed, exitTimedOut, fmt.Sprintf("ran longer than %s", model.FormatMilli(a.Spec.MaxRuntimeMilli)))
 		return
 	}
 	t.refresh(t.editApp(a.Number))

@@ -15,3 +15,8 @@ func RFC3339(wallMilli int64) string {
 	}
 	return time.UnixMilli(wallMilli).UTC().Format("2006-01-02T15:04:05.000Z")
 }
+
+// FormatMilli renders a duration in ms as package time does, such as 1m30s.
+func FormatMilli(milli int64) string {
+	return (time.Duration(milli) * time.Millisecond).String()
+}
