@@ -37,23 +37,28 @@ func TestWhoMayBeAMember(t *testing.T) {
 		},
 		"a twin of the epoch": {
 			local,
-			[]*serf.Member{peer(t, "p", RoleWorker, model.ClusterIdentity{ID: "here", Epoch: 2, EpochID: 21})}, "epoch 2",
+			[]*serf.Member{peer(t, "p", RoleWorker, model.ClusterIdentity{ID: "here", Epoch: 2, EpochID: 21})},
+			"epoch 2",
 		},
 		"a master from before the recovery": {
 			local,
-			[]*serf.Member{peer(t, "p", RoleMaster, model.ClusterIdentity{ID: "here", Epoch: 1, EpochID: 10})}, "epoch",
+			[]*serf.Member{peer(t, "p", RoleMaster, model.ClusterIdentity{ID: "here", Epoch: 1, EpochID: 10})},
+			"epoch",
 		},
 		"a worker from before the recovery": {
 			local,
-			[]*serf.Member{peer(t, "p", RoleWorker, model.ClusterIdentity{ID: "here", Epoch: 1, EpochID: 10})}, "",
+			[]*serf.Member{peer(t, "p", RoleWorker, model.ClusterIdentity{ID: "here", Epoch: 1, EpochID: 10})},
+			"",
 		},
 		"one that went through a newer recovery": {
 			local,
-			[]*serf.Member{peer(t, "p", RoleMaster, model.ClusterIdentity{ID: "here", Epoch: 3, EpochID: 30})}, "",
+			[]*serf.Member{peer(t, "p", RoleMaster, model.ClusterIdentity{ID: "here", Epoch: 3, EpochID: 30})},
+			"",
 		},
 		"one that speaks something else": {
 			none,
-			[]*serf.Member{{Name: "p", Tags: map[string]string{"role": "consul"}}}, "does not speak",
+			[]*serf.Member{{Name: "p", Tags: map[string]string{"role": "consul"}}},
+			"does not speak",
 		},
 		"itself, whatever it said before": {local, []*serf.Member{peer(t, "me", RoleMaster, clusterB)}, ""},
 		"a list of ours with a dead foreigner": {

@@ -143,7 +143,8 @@ func (c Config) serfConfig(w *wire, a *admission, events chan<- serf.Event) (*se
 	if err != nil {
 		return nil, fmt.Errorf("encode tags of %s: %w", c.NodeID, err)
 	}
-	logger := libraryLogger(c.Logger)
+	logger := c.Logger.StandardLogger(nil)
+	logger.SetOutput(newLogWriter(c.Logger))
 
 	m := memberlist.DefaultLANConfig()
 	m.Name = c.NodeID

@@ -33,8 +33,6 @@ type Gossip struct {
 	events    chan Event
 	pumped    chan struct{} // closed to end the pump
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
 	drains sync.WaitGroup
 
 	tagsMu sync.Mutex // serialises SetTags, which serf does not
@@ -65,7 +63,6 @@ func New(cfg Config) (*Gossip, error) {
 		events:    make(chan Event),
 		pumped:    make(chan struct{}),
 	}
-	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g, nil
 }
 
@@ -79,7 +76,7 @@ func (g *Gossip) Start() error {
 	if g.serf != nil {
 		return errors.New("gossip was started before")
 	}
-	w, err := openWire(g.ctx, g.cfg.Transport, g.cfg.bindAddr())
+	w, err := openWire(g.cfg.Transport, g.cfg.bindAddr())
 	if err != nil {
 		return err
 	}
@@ -269,7 +266,6 @@ func (g *Gossip) Close() error {
 		return nil
 	}
 	g.closed = true
-	g.cancel()
 	if g.serf == nil {
 		close(g.events)
 		return nil

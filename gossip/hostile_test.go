@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -12,6 +13,11 @@ import (
 
 // hostileLimit bounds one exchange with the member under attack.
 const hostileLimit = 5 * time.Second
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
 
 // attack hands bytes to a member as a packet and as a stream, and waits until it has closed the stream.
 func attack(t *testing.T, addr string, data []byte) {
@@ -39,7 +45,7 @@ func attack(t *testing.T, addr string, data []byte) {
 		_ = conn.(*net.TCPConn).CloseWrite()
 	}
 	if _, err := io.Copy(io.Discard, io.LimitReader(conn, 16<<20)); err != nil {
-		if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		if isTimeout(err) {
 			t.Fatalf("the member kept the stream open for %v", hostileLimit)
 		}
 	}
@@ -49,7 +55,12 @@ func attack(t *testing.T, addr string, data []byte) {
 // the label that lets them through to the decoders. A panic in the library ends the process; the membership must stay.
 func FuzzHostileFrames(f *testing.F) {
 	for _, seed := range [][]byte{
-		{}, {0}, {244}, {244, 0}, {244, 6, 'h', 'e'}, {255, 255, 255, 255},
+		{},
+		{0},
+		{244},
+		{244, 0},
+		{244, 6, 'h', 'e'},
+		{255, 255, 255, 255},
 		{7},                    // compound without a body
 		{7, 255, 0, 1},         // compound that claims 255 parts
 		{7, 2, 0, 1, 255, 255}, // compound whose parts exceed the packet
@@ -109,8 +120,7 @@ func TestStreamsBeyondTheLimitAreClosedAndTheirRoomComesBack(t *testing.T) {
 		defer c.Close()
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		_, err = c.Read(make([]byte, 1))
-		ne, ok := err.(net.Error)
-		return !ok || !ne.Timeout()
+		return !isTimeout(err)
 	}, func() any { return "it stays open" })
 	for _, c := range idle {
 		_ = c.Close()

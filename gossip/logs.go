@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"log"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +33,8 @@ type logWriter struct {
 
 var _ io.Writer = (*logWriter)(nil)
 
-// libraryLogger returns the logger to hand to serf and memberlist.
-func libraryLogger(logger hclog.Logger) *log.Logger {
-	return log.New(&logWriter{logger: logger, seen: make(map[string]bool)}, "", 0)
+func newLogWriter(logger hclog.Logger) *logWriter {
+	return &logWriter{logger: logger, seen: make(map[string]bool)}
 }
 
 // Write takes one line such as "[WARN] serf: text". It never fails.

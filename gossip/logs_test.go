@@ -23,7 +23,8 @@ func TestLinesOfTheLibrariesGetTheirLevels(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var logs lockedBuffer
-			libraryLogger(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Trace})).Print(tt.line)
+			w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Trace}))
+			fmt.Fprintln(w, tt.line)
 			if !strings.Contains(logs.String(), tt.want) {
 				t.Errorf("got %q, want %q in it", logs.String(), tt.want)
 			}
@@ -34,16 +35,16 @@ func TestLinesOfTheLibrariesGetTheirLevels(t *testing.T) {
 func TestComplaintsAreBoundedPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs lockedBuffer
-		l := libraryLogger(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Warn}))
+		w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Warn}))
 		for i := range 10 * maxComplaints {
-			l.Print("[ERR] memberlist: the same")
-			l.Print(fmt.Sprintf("[WARN] memberlist: different %d", i))
+			fmt.Fprintln(w, "[ERR] memberlist: the same")
+			fmt.Fprintf(w, "[WARN] memberlist: different %d\n", i)
 		}
 		if got := strings.Count(logs.String(), "\n"); got != maxComplaints {
 			t.Errorf("lines in the first minute: got %d, want %d", got, maxComplaints)
 		}
 		time.Sleep(complaintInterval)
-		l.Print("[ERR] memberlist: the same")
+		fmt.Fprintln(w, "[ERR] memberlist: the same")
 		if got := strings.Count(logs.String(), "the same"); got != 2 {
 			t.Errorf("lines about the same after another minute: got %d, want 2", got)
 		}

@@ -17,14 +17,19 @@ type Transport interface {
 }
 
 // osTransport is the network of the operating system.
-type osTransport struct{ dialer net.Dialer }
+type osTransport struct {
+	dialer net.Dialer
+	listen net.ListenConfig
+}
 
 var _ Transport = (*osTransport)(nil)
 
-func (*osTransport) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+func (t *osTransport) Listen(addr string) (net.Listener, error) {
+	return t.listen.Listen(context.Background(), "tcp", addr)
+}
 
-func (*osTransport) ListenPacket(addr string) (net.PacketConn, error) {
-	return net.ListenPacket("udp", addr)
+func (t *osTransport) ListenPacket(addr string) (net.PacketConn, error) {
+	return t.listen.ListenPacket(context.Background(), "udp", addr)
 }
 
 func (t *osTransport) Dial(ctx context.Context, addr string) (net.Conn, error) {

@@ -38,7 +38,7 @@ type wire struct {
 	packets   chan *memberlist.Packet
 	streams   chan net.Conn
 
-	ctx    context.Context // ends with the wire; dials run under it
+	ctx    context.Context //nolint:containedctx // ends with the wire; memberlist passes none to the dials that need it
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
 
@@ -52,8 +52,8 @@ type wire struct {
 
 var _ memberlist.NodeAwareTransport = (*wire)(nil)
 
-// openWire binds both sockets and starts reading them. ctx ends dials, too.
-func openWire(ctx context.Context, t Transport, addr string) (*wire, error) {
+// openWire binds both sockets and starts reading them.
+func openWire(t Transport, addr string) (*wire, error) {
 	listener, socket, err := bind(t, addr)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func openWire(ctx context.Context, t Transport, addr string) (*wire, error) {
 		streams:   make(chan net.Conn),
 		open:      make(map[net.Conn]struct{}),
 	}
-	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.loops.Add(2)
 	go w.acceptStreams()
 	go w.readPackets()
