@@ -70,7 +70,7 @@ func childrenOf(pid int) ([]int, error) {
 			continue // the thread has ended, or the kernel keeps no list
 		}
 		read++
-		for _, f := range strings.Fields(string(b)) {
+		for f := range strings.FieldsSeq(string(b)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)
 			}

@@ -77,11 +77,7 @@ func (r *registry) add(tasks []model.ExecTask) error {
 			}, [2]*capture{})
 			continue
 		}
-		r.running.Add(1)
-		go func() {
-			defer r.running.Done()
-			r.run(t)
-		}()
+		r.running.Go(func() { r.run(t) })
 	}
 	return nil
 }

@@ -77,11 +77,11 @@ func (x *executor) verdict(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(err, errDriverGone):
 		return fmt.Errorf("driver at %s: %w: not a word for %s", x.cfg.DriverAddr, err, x.cfg.timing.driver)
-	case ctx.Err() != nil:
-		x.logger.Info("told to stop")
-		return nil
+	case ctx.Err() == nil:
+		return err
 	}
-	return err
+	x.logger.Info("told to stop")
+	return nil
 }
 
 // startHelpers starts the spawner and the sweeper; the result stops and joins

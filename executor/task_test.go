@@ -30,11 +30,13 @@ func TestOneExecutorRunsTasks(t *testing.T) {
 		want model.TaskResult
 	}{
 		{
-			"both streams and the exit code come back", model.ExecTask{Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}},
+			"both streams and the exit code come back",
+			model.ExecTask{Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}},
 			model.TaskResult{Outcome: model.TaskDone, ExitCode: 3, Stdout: []byte("out\n"), Stderr: []byte("err\n"), StdoutBytes: 4, StderrBytes: 4},
 		},
 		{
-			"a process that a signal ended says which", model.ExecTask{Argv: []string{"sh", "-c", "kill -9 $$"}},
+			"a process that a signal ended says which",
+			model.ExecTask{Argv: []string{"sh", "-c", "kill -9 $$"}},
 			model.TaskResult{Outcome: model.TaskDone, ExitCode: -1, Signal: 9},
 		},
 		{
@@ -61,19 +63,23 @@ func TestOneExecutorRunsTasks(t *testing.T) {
 			model.TaskResult{Outcome: model.TaskNotRun, ExitCode: -1, Error: "working directory: stat " + missing + ": no such file or directory"},
 		},
 		{
-			"a program that does not exist is told", model.ExecTask{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}},
+			"a program that does not exist is told",
+			model.ExecTask{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}},
 			model.TaskResult{Outcome: model.TaskNotRun, ExitCode: -1, Error: `program "no-such-program": not found in PATH "/bin"`},
 		},
 		{
-			"a file that is no program is told", model.ExecTask{Argv: []string{"./text"}, Files: []model.File{{Name: "text", Mode: 0o644}}},
+			"a file that is no program is told",
+			model.ExecTask{Argv: []string{"./text"}, Files: []model.File{{Name: "text", Mode: 0o644}}},
 			model.TaskResult{Outcome: model.TaskNotRun, ExitCode: -1, Error: "start the process: fork/exec ./text: permission denied"},
 		},
 		{
-			"a task without a program is told", model.ExecTask{},
+			"a task without a program is told",
+			model.ExecTask{},
 			model.TaskResult{Outcome: model.TaskNotRun, ExitCode: -1, Error: "invalid: the task has no program"},
 		},
 		{
-			"standard input is empty", model.ExecTask{Argv: []string{"cat"}},
+			"standard input is empty",
+			model.ExecTask{Argv: []string{"cat"}},
 			model.TaskResult{Outcome: model.TaskDone},
 		},
 	} {
@@ -109,7 +115,7 @@ func TestTasksGetASmallEnvironment(t *testing.T) {
 	task.Env = []string{"MINE=1", "LANG=de"}
 	s.tasks(task)
 	var got []string
-	for _, kv := range strings.Split(strings.TrimSpace(string(s.result().Stdout)), "\n") {
+	for kv := range strings.SplitSeq(strings.TrimSpace(string(s.result().Stdout)), "\n") {
 		name, _, _ := strings.Cut(kv, "=")
 		if !slices.Contains([]string{"PATH", "PWD", "HEARTH_DRIVER_ADDR", "_", "SHLVL", "OLDPWD", asExecutor}, name) {
 			got = append(got, kv)
