@@ -52,13 +52,12 @@ type MasterConfig struct {
 type WorkerConfig struct {
 	// DataDir holds identity, fences and the journal. LoadWorker makes it
 	// absolute.
-	DataDir   string
-	Network   Network
-	Gossip    Gossip
-	TLS       TLS
-	Worker    Worker
-	Scheduler Scheduler // DriverTimeout is the master's and not used here
-	Log       Log
+	DataDir string
+	Network Network
+	Gossip  Gossip
+	TLS     TLS
+	Worker  Worker
+	Log     Log
 }
 
 // ClientConfig is what a command that talks to a cluster can be told.
@@ -154,7 +153,8 @@ type TLS struct {
 // Enabled reports whether TLS is wanted.
 func (t TLS) Enabled() bool { return t != TLS{} }
 
-// Scheduler holds the timeouts by which silence is judged.
+// Scheduler holds the timeouts by which a master judges silence. Workers and
+// drivers learn theirs from it.
 type Scheduler struct {
 	// WorkerBeat is the interval of beats on a worker's session.
 	WorkerBeat time.Duration
@@ -209,7 +209,7 @@ func DefaultMaster() MasterConfig {
 			SnapshotThreshold: 8192,
 			SnapshotInterval:  2 * time.Minute,
 		},
-		Scheduler: defaultScheduler(),
+		Scheduler: Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second},
 		Log:       Log{Level: "info"},
 	}
 }
@@ -225,18 +225,13 @@ func DefaultWorker() WorkerConfig {
 			SerfPort: DefaultWorkerSerfPort,
 			HTTPPort: DefaultWorkerHTTPPort,
 		},
-		Scheduler: defaultScheduler(),
-		Log:       Log{Level: "info"},
+		Log: Log{Level: "info"},
 	}
 }
 
 // DefaultClient returns the defaults of client commands: the master on loopback.
 func DefaultClient() ClientConfig {
 	return ClientConfig{Masters: []string{defaultMasterAddress()}}
-}
-
-func defaultScheduler() Scheduler {
-	return Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second}
 }
 
 func defaultMasterAddress() string {

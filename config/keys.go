@@ -66,9 +66,10 @@ func masterKeys(c *MasterConfig) []key {
 		key{section: "raft", name: "snapshot_threshold", flag: "snapshot-threshold", usage: "log entries between snapshots", value: intValue(&c.Raft.SnapshotThreshold, 1, maxSnapshotThreshold)},
 		key{section: "raft", name: "snapshot_interval", flag: "snapshot-interval", usage: "how often to look whether a snapshot is due", value: durationValue(&c.Raft.SnapshotInterval, time.Second, maxInterval)},
 		key{section: "gossip", name: "join", flag: "join", usage: "gossip addresses to start from", value: addressesValue(&c.Gossip.Join, DefaultMasterSerfPort)},
+		key{section: "scheduler", name: "worker_beat", flag: "worker-beat", usage: "interval of a worker's beats", value: durationValue(&c.Scheduler.WorkerBeat, minBeat, maxBeat)},
+		key{section: "scheduler", name: "worker_timeout", flag: "worker-timeout", usage: "silence after which a worker is dead", value: durationValue(&c.Scheduler.WorkerTimeout, minTimeout, maxTimeout)},
 		key{section: "scheduler", name: "driver_timeout", flag: "driver-timeout", usage: "silence after which the app of a driver ends", value: durationValue(&c.Scheduler.DriverTimeout, minTimeout, maxTimeout)},
 	)
-	keys = append(keys, schedulerKeys(&c.Scheduler)...)
 	keys = append(keys, tlsKeys(&c.TLS)...)
 	return append(keys, logKeys(&c.Log)...)
 }
@@ -87,7 +88,6 @@ func workerKeys(c *WorkerConfig) []key {
 		key{section: "worker", name: "labels", flag: "label", usage: "label as name=value; may be repeated", value: labelsValue(&c.Worker.Labels)},
 		key{section: "worker", name: "work_dir", flag: "work-dir", usage: "directory of the executors' directories (default: work in the data directory)", value: stringValue(&c.Worker.WorkDir)},
 	)
-	keys = append(keys, schedulerKeys(&c.Scheduler)...)
 	keys = append(keys, tlsKeys(&c.TLS)...)
 	return append(keys, logKeys(&c.Log)...)
 }
@@ -106,13 +106,6 @@ func networkKeys(n *Network) []key {
 		{section: "network", name: "grpc_port", flag: "grpc-port", usage: "port of gRPC", value: portValue(&n.GRPCPort)},
 		{section: "network", name: "serf_port", flag: "serf-port", usage: "port of gossip", value: portValue(&n.SerfPort)},
 		{section: "network", name: "http_port", flag: "http-port", usage: "port of HTTP", value: portValue(&n.HTTPPort)},
-	}
-}
-
-func schedulerKeys(s *Scheduler) []key {
-	return []key{
-		{section: "scheduler", name: "worker_beat", flag: "worker-beat", usage: "interval of a worker's beats", value: durationValue(&s.WorkerBeat, minBeat, maxBeat)},
-		{section: "scheduler", name: "worker_timeout", flag: "worker-timeout", usage: "silence after which a worker is dead", value: durationValue(&s.WorkerTimeout, minTimeout, maxTimeout)},
 	}
 }
 

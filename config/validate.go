@@ -112,7 +112,6 @@ func (v *validator) worker(c *WorkerConfig) {
 		{"network.http_port", c.Network.HTTPPort},
 	})
 	v.tls(c.TLS)
-	v.beats(c.Scheduler)
 	if len(c.Worker.Masters) == 0 && len(c.Gossip.Join) == 0 {
 		v.bad("worker.masters", "", "must name a master when gossip.join names no member")
 	}

@@ -19,8 +19,3 @@ worker {
   labels    = { zone = "a", disk = "ssd" }
   work_dir  = "/scratch/hearth"
 }
-
-scheduler {
-  worker_beat    = "1s"
-  worker_timeout = "10s"
-}
