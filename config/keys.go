@@ -57,9 +57,9 @@ func masterKeys(c *MasterConfig) []key {
 	keys = append(
 		keys,
 		key{section: "network", name: "raft_port", flag: "raft-port", usage: "port of Raft", value: portValue(&c.Network.RaftPort)},
-		key{section: "cluster", name: "spread_out_apps", usage: "", value: boolValue(&c.Cluster.SpreadOutApps)},
-		key{section: "cluster", name: "worker_selection_policy", value: policyValue(&c.Cluster.WorkerSelectionPolicy)},
-		key{section: "cluster", name: "default_cores", value: intValue(&c.Cluster.DefaultCores, 0, model.MaxCores)},
+		key{section: "cluster", name: "spread_out_apps", usage: "spread the executors of an app over workers instead of packing them", value: boolValue(&c.Cluster.SpreadOutApps)},
+		key{section: "cluster", name: "worker_selection_policy", usage: "which of the fitting workers comes first", value: policyValue(&c.Cluster.WorkerSelectionPolicy)},
+		key{section: "cluster", name: "default_cores", usage: "most cores of an app that sets no limit; 0 is no limit", value: intValue(&c.Cluster.DefaultCores, 0, model.MaxCores)},
 		key{section: "raft", name: "bootstrap_expect", flag: "bootstrap-expect", usage: "how many masters found the cluster together; needed with --join", value: intValue(&c.Raft.BootstrapExpect, 1, maxExpect)},
 		key{section: "raft", name: "preset", flag: "raft-preset", usage: "election timing: lan, fast, wan or rig", value: enumValue(&c.Raft.Preset, PresetLAN, PresetFast, PresetWAN, PresetRig)},
 		key{section: "raft", name: "log_store", flag: "log-store", usage: "log store: wal or boltdb", value: enumValue(&c.Raft.LogStore, LogStoreWAL, LogStoreBoltDB)},

@@ -56,8 +56,8 @@ func TestNoTwoKeysShareAName(t *testing.T) {
 			if k.flag != "" {
 				seen["--"+k.flag]++
 			}
-			if k.flag != "" && k.usage == "" {
-				t.Errorf("--%s has no usage text", k.flag)
+			if k.usage == "" {
+				t.Errorf("%s has no usage text", k.field())
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(seen)) {
