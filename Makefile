@@ -94,7 +94,7 @@ e2e: build ## real processes, killed and paused
 
 .PHONY: lint
 lint: $(TOOLS)/gofumpt $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/buf ## formatting, vet, linters, architecture, .proto style
-	@bad="$$(git ls-files -co --exclude-standard '*.go' | xargs $(TOOLS)/gofumpt -l)"; \
+	@bad="$$(git ls-files -co --exclude-standard '*.go' ':!*.pb.go' | xargs $(TOOLS)/gofumpt -l)"; \
 		if [ -n "$$bad" ]; then echo "not formatted, run make fmt:" >&2; echo "$$bad" >&2; exit 1; fi
 	$(GO) vet -tags e2e ./...
 	$(TOOLS)/staticcheck -tags e2e ./...
@@ -104,7 +104,7 @@ lint: $(TOOLS)/gofumpt $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/buf 
 
 .PHONY: fmt
 fmt: $(TOOLS)/gofumpt ## format all Go files
-	git ls-files -co --exclude-standard '*.go' | xargs $(TOOLS)/gofumpt -w
+	git ls-files -co --exclude-standard '*.go' ':!*.pb.go' | xargs $(TOOLS)/gofumpt -w
 
 # --- generated ---------------------------------------------------------------
 

@@ -26,7 +26,10 @@ type File struct {
 	PackageDoc string // the package comment, "" for none
 	GoLine     int    // line of the first go statement, 0 for none
 	SleepLine  int    // line of the first time.Sleep, 0 for none
-	Bubble     bool   // imports testing/synctest
+	// Bubbles are the functions that start a testing/synctest bubble.
+	Bubbles []string
+	// Calls are the names of the functions called without a qualifier.
+	Calls []string
 }
 
 // Check returns every violation of the rules, one line each with its reason, in
@@ -166,6 +169,10 @@ func (c *checker) documentation(p Package) {
 }
 
 func (c *checker) files(p Package) {
+	var bubbles []string
+	for _, f := range p.Files {
+		bubbles = append(bubbles, f.Bubbles...)
+	}
 	for _, f := range p.Files {
 		if f.Generated {
 			continue
@@ -173,7 +180,7 @@ func (c *checker) files(p Package) {
 		if f.Lines > c.rules.MaxLines {
 			c.report("%s/%s: has %d lines, the limit is %d: split it by entity", p.Name, f.Name, f.Lines, c.rules.MaxLines)
 		}
-		if f.Test && f.SleepLine > 0 && !f.Bubble {
+		if f.Test && f.SleepLine > 0 && !inBubble(f, bubbles) {
 			c.report("%s/%s:%d: must not sleep outside a testing/synctest bubble: wait for the thing itself, with a deadline", p.Name, f.Name, f.SleepLine)
 		}
 		for _, r := range c.rules.NoGoroutines {
@@ -182,4 +189,10 @@ func (c *checker) files(p Package) {
 			}
 		}
 	}
+}
+
+// inBubble reports whether a file starts bubbles itself or through a function of
+// its package. Which of its lines run in one is for the reader to see.
+func inBubble(f File, bubbles []string) bool {
+	return len(f.Bubbles) > 0 || slices.ContainsFunc(f.Calls, func(name string) bool { return slices.Contains(bubbles, name) })
 }

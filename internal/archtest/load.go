@@ -86,27 +86,42 @@ func ReadFile(path string) (File, error) {
 		Command:    tree.Name.Name == "main",
 		PackageDoc: tree.Doc.Text(),
 	}
-	f.Bubble = slices.ContainsFunc(tree.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
-	ast.Inspect(tree, func(n ast.Node) bool {
+	for _, decl := range tree.Decls {
+		scan(&f, set, decl)
+	}
+	slices.Sort(f.Calls)
+	f.Calls = slices.Compact(f.Calls)
+	return f, nil
+}
+
+// scan notes what one declaration does.
+func scan(f *File, set *token.FileSet, decl ast.Decl) {
+	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			if f.GoLine == 0 {
 				f.GoLine = set.Position(n.Pos()).Line
 			}
+		case *ast.CallExpr:
+			if name, ok := n.Fun.(*ast.Ident); ok {
+				f.Calls = append(f.Calls, name.Name)
+			}
 		case *ast.SelectorExpr:
-			if f.SleepLine == 0 && isSleep(n) {
+			if f.SleepLine == 0 && isName(n, "time", "Sleep") {
 				f.SleepLine = set.Position(n.Pos()).Line
+			}
+			if fn, ok := decl.(*ast.FuncDecl); ok && isName(n, "synctest", "Test") {
+				f.Bubbles = append(f.Bubbles, fn.Name.Name)
 			}
 		}
 		return true
 	})
-	return f, nil
 }
 
-// isSleep goes by the names alone: nobody imports package time as another.
-func isSleep(n *ast.SelectorExpr) bool {
-	pkg, ok := n.X.(*ast.Ident)
-	return ok && pkg.Name == "time" && n.Sel.Name == "Sleep"
+// isName goes by the names alone: nobody imports those packages as another.
+func isName(n *ast.SelectorExpr, pkg, name string) bool {
+	id, ok := n.X.(*ast.Ident)
+	return ok && id.Name == pkg && n.Sel.Name == name
 }
 
 // Replacements returns the replace directives of the go.mod in dir.

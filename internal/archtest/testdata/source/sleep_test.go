@@ -1,8 +1,12 @@
 package source
 
 import (
-	_ "testing/synctest"
+	"testing"
+	"testing/synctest"
 	"time"
 )
 
-func sleep() { time.Sleep(1) }
+func simulate(t *testing.T) { synctest.Test(t, func(*testing.T) { sleep() }) }
+func sleep()                { time.Sleep(1) }
+
+var _ = simulate
