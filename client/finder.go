@@ -51,6 +51,7 @@ type LeaderFinder struct {
 	leader string   // last reached, "" once it failed
 	hint   string   // follow this next
 	hints  int      // followed in a row
+	failed string   // the last that failed
 }
 
 // NewLeaderFinder starts with these gRPC addresses in random order, so that
@@ -124,6 +125,15 @@ func (f *LeaderFinder) Next() string {
 		f.due, f.rounds = true, f.rounds+1
 		return ""
 	}
+	addr := f.turnLocked()
+	if addr == f.failed && len(f.seeds) > 1 {
+		addr = f.turnLocked() // it has just been asked, as the leader or by hint
+	}
+	return addr
+}
+
+// turnLocked returns the next address of the round.
+func (f *LeaderFinder) turnLocked() string {
 	f.next %= len(f.seeds)
 	addr := f.seeds[f.next]
 	f.next++
@@ -139,7 +149,7 @@ func (f *LeaderFinder) Next() string {
 func (f *LeaderFinder) Reached(addr string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leader, f.hint = addr, ""
+	f.leader, f.hint, f.failed = addr, "", ""
 	f.hints, f.rounds, f.tried, f.due = 0, 0, 0, false
 }
 
@@ -161,6 +171,7 @@ func (f *LeaderFinder) Failed(addr string, err error) {
 	hint, ok := rpc.LeaderHint(err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.failed = addr
 	if f.leader == addr {
 		f.leader = ""
 	}
