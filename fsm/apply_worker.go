@@ -25,11 +25,10 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 	fresh := !known || p.GetIncarnation() > old.Incarnation
 	switch {
 	case !known:
-		t.workers.insert([]byte(id), &model.Worker{
+		t.addWorker(&model.Worker{
 			ID: id, Incarnation: p.GetIncarnation(), BootID: p.GetBootId(), Offer: offer,
 			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, ChangeIndex: t.index,
 		})
-		t.changed(Change{Kind: ChangeWorker, Worker: id})
 	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer):
 		t.renewWorker(p, offer, fresh)
 	}
@@ -64,7 +63,8 @@ func checkRegistration(p *replogv1.RegisterWorker, offer model.Offer) Result {
 // renewWorker takes over what a known worker says of itself now.
 func (t *tx) renewWorker(p *replogv1.RegisterWorker, offer model.Offer, fresh bool) {
 	w := t.editWorker(model.WorkerID(p.GetId()))
-	w.Offer, w.BootID = offer, p.GetBootId()
+	t.setOffer(w, offer)
+	w.BootID = p.GetBootId()
 	if fresh {
 		w.Incarnation, w.ReportSeq, w.RegisteredWall = p.GetIncarnation(), 0, t.wall
 	}

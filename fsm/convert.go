@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +15,14 @@ import (
 
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // ClusterToProto converts a cluster's identity.
 func ClusterToProto(c model.ClusterIdentity) *replogv1.ClusterIdentity {
@@ -116,8 +122,15 @@ func MasterFromProto(p *replogv1.Master) *model.Master {
 }
 
 func workerToProto(w *model.Worker) *replogv1.Worker {
+	p := workerBookToProto(w)
+	p.Offer = OfferToProto(w.Offer)
+	return p
+}
+
+// workerBookToProto converts all of a worker but its offer.
+func workerBookToProto(w *model.Worker) *replogv1.Worker {
 	return &replogv1.Worker{
-		Id: string(w.ID), Incarnation: w.Incarnation, BootId: w.BootID, Offer: OfferToProto(w.Offer),
+		Id: string(w.ID), Incarnation: w.Incarnation, BootId: w.BootID,
 		State: string(w.State), StateReason: w.StateReason, ReportSeq: w.ReportSeq,
 		RegisteredWall: w.RegisteredWall, StateWall: w.StateWall, StateTick: w.StateTick,
 		Overcommitted: w.Overcommitted, ChangeIndex: w.ChangeIndex,

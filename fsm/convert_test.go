@@ -104,9 +104,9 @@ func sortedLists() cmp.Option {
 func TestEqualRecordsHaveEqualBytes(t *testing.T) {
 	t.Parallel()
 	r := model.Resources{"a": {"1"}, "b": {"2"}, "c": {"3"}, "d": {"4"}}
-	want := hashExecutor(&model.Executor{Resources: r})
+	want := new(hasher).executor(&model.Executor{Resources: r})
 	for range 50 {
-		if got := hashExecutor(&model.Executor{Resources: r.Clone()}); got != want {
+		if got := new(hasher).executor(&model.Executor{Resources: r.Clone()}); got != want {
 			t.Fatal("equal records have different hashes")
 		}
 	}

@@ -59,42 +59,53 @@ const (
 	tagFinished
 	tagRequest
 	tagAudit
+	tagOffer
 )
 
-// sumOf is the first half of SHA-256 over the tag and the record's bytes. The
+// hasher hashes records. It keeps its buffer, because one is hashed for each
+// record that an entry changes.
+type hasher struct{ buf []byte }
+
+// sum is the first half of SHA-256 over the tag and the record's bytes. The
 // records hold their own keys and no maps, so equal records have equal bytes.
-func sumOf(tag tableTag, m proto.Message) Hash {
-	var scratch [1024]byte
-	scratch[0] = byte(tag)
-	buf, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(scratch[:1], m)
+func (h *hasher) sum(tag tableTag, m proto.Message) Hash {
+	buf, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(h.buf[:0], byte(tag)), m)
 	if err != nil {
 		// Only text that is not UTF-8 cannot be encoded, and all text here
 		// came out of a decoded message. A wrong hash is found by the next
 		// snapshot; guessing here would hide it.
-		buf = append(scratch[:1], err.Error()...)
+		buf = append(h.buf[:0], err.Error()...)
 	}
+	h.buf = buf
 	d := sha256.Sum256(buf)
 	return Hash{hi: binary.BigEndian.Uint64(d[:8]), lo: binary.BigEndian.Uint64(d[8:16])}
 }
 
-func hashMaster(m *model.Master) Hash { return sumOf(tagMaster, MasterToProto(m)) }
-func hashWorker(w *model.Worker) Hash { return sumOf(tagWorker, workerToProto(w)) }
+func (h *hasher) master(m *model.Master) Hash { return h.sum(tagMaster, MasterToProto(m)) }
 
-// hashApp leaves out the specification and the ended executors. Both can be
-// big and never change, so they are counted once when they come and when they
-// go, not on every write of the application.
-func hashApp(a *model.App) Hash { return sumOf(tagApp, appBookToProto(a)) }
+// worker leaves out the offer, which is counted when it comes and when it
+// goes: a worker's record changes with each report, its offer hardly ever.
+func (h *hasher) worker(w *model.Worker) Hash { return h.sum(tagWorker, workerBookToProto(w)) }
 
-func hashSpec(a *model.App) Hash {
-	return sumOf(tagSpec, &replogv1.App{Id: string(a.ID), Spec: SpecToProto(a.Spec)})
+func (h *hasher) offer(w *model.Worker) Hash {
+	return h.sum(tagOffer, &replogv1.Worker{Id: string(w.ID), Offer: OfferToProto(w.Offer)})
 }
-func hashExecutor(e *model.Executor) Hash { return sumOf(tagExecutor, executorToProto(e)) }
-func hashFinished(e *model.Executor) Hash { return sumOf(tagFinished, executorToProto(e)) }
-func hashRequest(r *remembered) Hash      { return sumOf(tagRequest, requestToProto(r)) }
-func hashAudit(l *model.AuditLine) Hash   { return sumOf(tagAudit, auditToProto(l)) }
 
-func hashMeta(m *meta) Hash {
-	return sumOf(tagMeta, &replogv1.SnapshotHeader{
+// app leaves out the specification and the ended executors for the same
+// reason. Both can be big.
+func (h *hasher) app(a *model.App) Hash { return h.sum(tagApp, appBookToProto(a)) }
+
+func (h *hasher) spec(a *model.App) Hash {
+	return h.sum(tagSpec, &replogv1.App{Id: string(a.ID), Spec: SpecToProto(a.Spec)})
+}
+
+func (h *hasher) executor(e *model.Executor) Hash   { return h.sum(tagExecutor, executorToProto(e)) }
+func (h *hasher) finished(e *model.Executor) Hash   { return h.sum(tagFinished, executorToProto(e)) }
+func (h *hasher) request(r *remembered) Hash        { return h.sum(tagRequest, requestToProto(r)) }
+func (h *hasher) auditLine(l *model.AuditLine) Hash { return h.sum(tagAudit, auditToProto(l)) }
+
+func (h *hasher) meta(m *meta) Hash {
+	return h.sum(tagMeta, &replogv1.SnapshotHeader{
 		Cluster:         ClusterToProto(m.cluster),
 		Settings:        SettingsToProto(m.settings),
 		FeatureLevel:    m.featureLevel,

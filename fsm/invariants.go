@@ -276,19 +276,24 @@ func (c *checker) checkIndexes() {
 
 // recomputeHash makes the state hash from the records alone.
 func (s *state) recomputeHash() Hash {
-	h := hashMeta(&s.meta)
-	s.masters.walk(nil, func(m *model.Master) bool { h.add(hashMaster(m)); return true })
-	s.workers.walk(nil, func(w *model.Worker) bool { h.add(hashWorker(w)); return true })
+	var hr hasher
+	h := hr.meta(&s.meta)
+	s.masters.walk(nil, func(m *model.Master) bool { h.add(hr.master(m)); return true })
+	s.workers.walk(nil, func(w *model.Worker) bool {
+		h.add(hr.worker(w))
+		h.add(hr.offer(w))
+		return true
+	})
 	s.apps.walk(nil, func(a *model.App) bool {
-		h.add(hashApp(a))
-		h.add(hashSpec(a))
+		h.add(hr.app(a))
+		h.add(hr.spec(a))
 		for _, e := range a.Finished {
-			h.add(hashFinished(e))
+			h.add(hr.finished(e))
 		}
 		return true
 	})
-	s.executors.walk(nil, func(e *model.Executor) bool { h.add(hashExecutor(e)); return true })
-	s.requests.walk(nil, func(r *remembered) bool { h.add(hashRequest(r)); return true })
-	s.audit.walk(nil, func(l *model.AuditLine) bool { h.add(hashAudit(l)); return true })
+	s.executors.walk(nil, func(e *model.Executor) bool { h.add(hr.executor(e)); return true })
+	s.requests.walk(nil, func(r *remembered) bool { h.add(hr.request(r)); return true })
+	s.audit.walk(nil, func(l *model.AuditLine) bool { h.add(hr.auditLine(l)); return true })
 	return h
 }

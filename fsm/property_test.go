@@ -17,8 +17,10 @@ type gen struct {
 	v  *View
 }
 
-func (g gen) pick(name string, from ...string) string { return rapid.SampledFrom(from).Draw(g.rt, name) }
-func (g gen) num(name string, lo, hi int) int         { return rapid.IntRange(lo, hi).Draw(g.rt, name) }
+func (g gen) pick(name string, from ...string) string {
+	return rapid.SampledFrom(from).Draw(g.rt, name)
+}
+func (g gen) num(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(g.rt, name) }
 
 func (g gen) app() model.AppID {
 	ids := append(g.v.AppByPrefix(""), "app-20261201044001-9999")
@@ -48,15 +50,39 @@ func (g gen) executor() (model.AppID, int) {
 	return r.App, int(r.Executor)
 }
 
-func (g gen) reports() []*replogv1.ExecutorReport {
+// reportsOn draws reports, mostly of executors on the worker.
+func (g gen) reportsOn(worker string) []*replogv1.ExecutorReport {
+	var here []model.ExecutorRef
+	g.v.WorkerExecutors(model.WorkerID(worker), func(e *model.Executor) bool { here = append(here, e.Ref()); return true })
 	var out []*replogv1.ExecutorReport
 	for range g.num("reports", 0, 5) {
 		app, id := g.executor()
-		state := rapid.SampledFrom(append(model.ExecutorStates(), "NONSENSE")).Draw(g.rt, "state")
-		cause := rapid.SampledFrom([]model.Cause{model.CauseNone, model.CauseClean, model.CauseApp, model.CauseStart, model.CauseInfra, model.CauseKill}).Draw(g.rt, "cause")
-		out = append(out, ended(app, id, state, cause, g.num("code", -2, 3), g.num("signal", -1, 15)))
+		if len(here) > 0 && g.num("here", 0, 4) > 0 {
+			r := rapid.SampledFrom(here).Draw(g.rt, "executor here")
+			app, id = r.App, int(r.Executor)
+		}
+		out = append(out, g.reportOf(app, id))
 	}
 	return out
+}
+
+// reportOf draws what a worker says: mostly something that makes sense.
+func (g gen) reportOf(app model.AppID, id int) *replogv1.ExecutorReport {
+	switch g.num("report", 0, 9) {
+	case 0, 1:
+		return ended(app, id, model.ExecutorExited, model.CauseClean, 0, 0)
+	case 2, 3:
+		return ended(app, id, model.ExecutorFailed, model.CauseApp, g.num("code", -1, 3), g.num("signal", 0, 15))
+	case 4:
+		return ended(app, id, model.ExecutorFailed, model.CauseStart, 127, 0)
+	case 5, 6:
+		return says(app, id, model.ExecutorRunning)
+	case 7:
+		return says(app, id, model.ExecutorLaunching)
+	}
+	state := rapid.SampledFrom(append(model.ExecutorStates(), "NONSENSE")).Draw(g.rt, "state")
+	cause := rapid.SampledFrom([]model.Cause{model.CauseNone, model.CauseClean, model.CauseApp, model.CauseStart, model.CauseInfra, model.CauseKill}).Draw(g.rt, "cause")
+	return ended(app, id, state, cause, g.num("code", -2, 3), g.num("signal", -1, 15))
 }
 
 func (g gen) spec() model.AppSpec {
@@ -78,8 +104,13 @@ func (g gen) placements() []*replogv1.Placement {
 	var out []*replogv1.Placement
 	for range g.num("placements", 1, 6) {
 		id, inc := g.worker()
-		p := placement(g.app(), id, inc, g.num("cores", 0, 2))
-		if rapid.Bool().Draw(g.rt, "gpu") {
+		app := g.app()
+		p := placement(app, id, inc, g.num("cores", 0, 2))
+		a, known := g.v.App(app)
+		if known && a.Spec.Profile.Cores > 0 && g.num("right size", 0, 9) > 0 {
+			p.Cores = int32(a.Spec.Profile.Cores)
+		}
+		if known && len(a.Spec.Profile.Resources) > 0 {
 			p.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{g.pick("address", "0", "1", "2")}}}
 		}
 		out = append(out, p)
@@ -95,13 +126,13 @@ func (g gen) workerCommand() *replogv1.Command {
 	}
 	switch g.num("worker command", 0, 9) {
 	case 0, 1:
-		return regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reports()...)
+		return regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reportsOn(id)...)
 	case 2:
 		return leave(id, inc)
 	case 3, 4:
 		return mark(id, inc, seq, rapid.SampledFrom(model.WorkerStates()).Draw(g.rt, "mark"))
 	default:
-		return report(id, inc, seq+1, g.reports()...)
+		return report(id, inc, seq+1, g.reportsOn(id)...)
 	}
 }
 
@@ -173,8 +204,10 @@ func TestAnyCommandsKeepTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := New(CheckInvariants()), New()
+
 		tick := int64(1)
-		for index := uint64(1); index <= uint64(rapid.IntRange(1, 40).Draw(rt, "entries")); index++ {
+		entries := uint64(rapid.IntRange(1, 120).Draw(rt, "entries"))
+		for index := uint64(1); index <= entries; index++ {
 			tick += int64(rapid.SampledFrom([]int{0, 1, 500, 2000, 11_000, 700_000}).Draw(rt, "pass"))
 			entry, err := EncodeBatch(gen{rt, a.View()}.batch(tick, index))
 			if err != nil {

@@ -45,6 +45,20 @@ func (t *tx) editApp(number uint64) *model.App {
 
 func (t *tx) findWorker(id model.WorkerID) (*model.Worker, bool) { return t.workers.get([]byte(id)) }
 
+// addWorker inserts a new worker.
+func (t *tx) addWorker(w *model.Worker) {
+	t.workers.insert([]byte(w.ID), w)
+	t.hash.add(t.hasher.offer(w))
+	t.changed(Change{Kind: ChangeWorker, Worker: w.ID})
+}
+
+// setOffer replaces a worker's offer.
+func (t *tx) setOffer(w *model.Worker, offer model.Offer) {
+	t.hash.sub(t.hasher.offer(w))
+	w.Offer = offer
+	t.hash.add(t.hasher.offer(w))
+}
+
 // editWorker returns the worker for changing; it must exist.
 func (t *tx) editWorker(id model.WorkerID) *model.Worker {
 	w, first := t.workers.edit([]byte(id))
@@ -73,7 +87,10 @@ func (t *tx) setWorkerState(w *model.Worker, state model.WorkerState, reason str
 			return
 		}
 		t.gone.remove(key)
-		t.workers.remove([]byte(id))
+		if old, found := t.findWorker(model.WorkerID(id)); found {
+			t.hash.sub(t.hasher.offer(old))
+			t.workers.remove([]byte(id))
+		}
 		t.changed(Change{Kind: ChangeWorker, Worker: model.WorkerID(id)})
 	}
 }
@@ -245,7 +262,7 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 	e.Secret = "" // it opens nothing any more
 	e.StateTick, e.EndedWall = t.tick, t.wall
 	app.Finished = append(app.Finished, e)
-	t.hash.add(hashFinished(e))
+	t.hash.add(t.hasher.finished(e))
 	if app.State.Terminal() {
 		t.trimFinished(app, model.MaxFinishedExecutorsEnded)
 		t.idleEnded(app)
@@ -260,7 +277,7 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 func (t *tx) trimFinished(a *model.App, limit int) {
 	drop := len(a.Finished) - limit
 	for i := 0; i < drop; i++ {
-		t.hash.sub(hashFinished(a.Finished[i]))
+		t.hash.sub(t.hasher.finished(a.Finished[i]))
 		a.FinishedCount[a.Finished[i].Cause]++
 	}
 	if drop > 0 {
@@ -271,7 +288,7 @@ func (t *tx) trimFinished(a *model.App, limit int) {
 // addApp inserts a new application.
 func (t *tx) addApp(a *model.App) {
 	t.apps.insert(numKey(a.Number), a)
-	t.hash.add(hashSpec(a))
+	t.hash.add(t.hasher.spec(a))
 	if a.RequestID != "" {
 		t.byReq.put([]byte(a.RequestID), a.Number)
 	}
@@ -319,9 +336,9 @@ func (t *tx) forgetApp(a *model.App) {
 	if a.RequestID != "" {
 		t.byReq.remove([]byte(a.RequestID))
 	}
-	t.hash.sub(hashSpec(a))
+	t.hash.sub(t.hasher.spec(a))
 	for _, e := range a.Finished {
-		t.hash.sub(hashFinished(e))
+		t.hash.sub(t.hasher.finished(e))
 	}
 	t.apps.remove(numKey(a.Number))
 	t.changed(Change{Kind: ChangeApp, App: a.ID})

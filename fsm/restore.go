@@ -153,7 +153,7 @@ func newBuilder(head *replogv1.SnapshotHeader, batch uint64) *builder {
 		featureLevel: head.GetFeatureLevel(), nextApp: head.GetNextApp(), rememberedSince: head.GetRememberedSince(),
 	}
 	base.tick = head.GetTick()
-	base.hash = hashMeta(&base.meta)
+	base.hash = new(hasher).meta(&base.meta)
 	return &builder{t: begin(base, head.GetIndex(), batch)}
 }
 
@@ -203,7 +203,7 @@ func (b *builder) add(rec *replogv1.SnapshotRecord) error {
 		if _, ok := t.findWorker(w.ID); ok {
 			return fmt.Errorf("worker %q %w", w.ID, errTwice)
 		}
-		t.workers.insert([]byte(w.ID), w)
+		t.addWorker(w)
 		if w.State.Gone() {
 			t.gone.put(goneKey(w), string(w.ID))
 		}
@@ -244,7 +244,7 @@ func (b *builder) addExecutor(e *model.Executor) error {
 	if e.State.Terminal() {
 		own, _ := b.t.apps.edit(numKey(a.Number))
 		own.Finished = append(own.Finished, e)
-		b.t.hash.add(hashFinished(e))
+		b.t.hash.add(b.t.hasher.finished(e))
 		return nil
 	}
 	key := executorKey(a.Number, e.ID)

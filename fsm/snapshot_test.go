@@ -188,7 +188,7 @@ func TestAFailingWriterIsReported(t *testing.T) {
 func TestReleasedSnapshotsOpen(t *testing.T) {
 	t.Parallel()
 	for format, hash := range map[string]string{
-		"format-1": "a16562e1badd6d174c9b7ca988532e03",
+		"format-1": "85d3a6087b6f5d6bf8f3eccbbf53ffbd",
 	} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()

@@ -61,7 +61,7 @@ func newState() *state {
 		gone:      newIndex[string](),
 		reqOrder:  newIndex[string](),
 	}
-	s.hash = hashMeta(&s.meta)
+	s.hash = new(hasher).meta(&s.meta)
 	return s
 }
 

@@ -26,8 +26,9 @@ type tx struct {
 	wall  int64 // of the command being applied
 	batch uint64
 
-	meta meta
-	hash Hash
+	meta   meta
+	hash   Hash
+	hasher hasher
 
 	masters   tableTx[model.Master]
 	workers   tableTx[model.Worker]
@@ -60,13 +61,20 @@ func begin(s *state, index, batch uint64) *tx {
 		gone:     indexTx[string]{base: s.gone, n: s.gone.n},
 		reqOrder: indexTx[string]{base: s.reqOrder, n: s.reqOrder.n},
 	}
-	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: hashMaster}
-	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: (*model.Worker).Clone, hash: hashWorker}
-	t.apps = tableTx[model.App]{base: s.apps, n: s.apps.n, batch: batch, total: &t.hash, clone: (*model.App).Clone, hash: hashApp}
-	t.executors = tableTx[model.Executor]{base: s.executors, n: s.executors.n, batch: batch, total: &t.hash, clone: (*model.Executor).Clone, hash: hashExecutor}
-	t.requests = tableTx[remembered]{base: s.requests, n: s.requests.n, batch: batch, total: &t.hash, hash: hashRequest}
-	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: hashAudit}
+	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: t.hasher.master}
+	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: cloneWorker, hash: t.hasher.worker}
+	t.apps = tableTx[model.App]{base: s.apps, n: s.apps.n, batch: batch, total: &t.hash, clone: (*model.App).Clone, hash: t.hasher.app}
+	t.executors = tableTx[model.Executor]{base: s.executors, n: s.executors.n, batch: batch, total: &t.hash, clone: (*model.Executor).Clone, hash: t.hasher.executor}
+	t.requests = tableTx[remembered]{base: s.requests, n: s.requests.n, batch: batch, total: &t.hash, hash: t.hasher.request}
+	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: t.hasher.auditLine}
 	return t
+}
+
+// cloneWorker shares the offer with the original: it is replaced as a whole,
+// never changed.
+func cloneWorker(w *model.Worker) *model.Worker {
+	c := *w
+	return &c
 }
 
 func (t *tx) commit() *state {
@@ -78,8 +86,8 @@ func (t *tx) commit() *state {
 		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(),
 	}
 	if t.meta != t.base.meta {
-		t.hash.sub(hashMeta(&t.base.meta))
-		t.hash.add(hashMeta(&t.meta))
+		t.hash.sub(t.hasher.meta(&t.base.meta))
+		t.hash.add(t.hasher.meta(&t.meta))
 	}
 	next.hash = t.hash
 	return next
