@@ -115,8 +115,9 @@ func (n *Node) Health() []ServerHealth {
 	}
 	var out []ServerHealth
 	for id, s := range p.auto.GetState().Servers {
+		_, addr := splitRoute(s.Server.Address)
 		out = append(out, ServerHealth{
-			Server:  Server{ID: model.MasterID(id), Addr: string(s.Server.Address), Voter: s.HasVotingRights()},
+			Server:  Server{ID: model.MasterID(id), Addr: addr, Voter: s.HasVotingRights()},
 			Alive:   s.Server.NodeStatus == autopilot.NodeAlive,
 			Healthy: s.Health.Healthy, StableSince: s.Health.StableSince,
 			LastIndex: s.Stats.LastIndex, LastTerm: s.Stats.LastTerm, LastContact: s.Stats.LastContact,
@@ -228,7 +229,7 @@ func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 
 func pilotServer(id model.MasterID, addr string, status autopilot.NodeStatus, version string) *autopilot.Server {
 	return &autopilot.Server{
-		ID: raft.ServerID(id), Name: string(id), Address: raft.ServerAddress(addr),
+		ID: raft.ServerID(id), Name: string(id), Address: routeTo(id, addr),
 		NodeStatus: status, NodeType: autopilot.NodeVoter, Version: version, RaftVersion: 3,
 	}
 }
@@ -268,8 +269,9 @@ func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]
 		if s.NodeStatus != autopilot.NodeAlive {
 			continue
 		}
+		_, addr := splitRoute(s.Address)
 		asked.Go(func() {
-			index, term, contact, err := p.deps.PeerStats(ctx, model.MasterID(id), string(s.Address))
+			index, term, contact, err := p.deps.PeerStats(ctx, model.MasterID(id), addr)
 			if err != nil {
 				p.deps.Logger.Debug("master gave no figures", "master", id, "err", err)
 				return

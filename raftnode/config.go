@@ -74,6 +74,10 @@ type Config struct {
 	TrailingLogs      uint64        // entries kept behind a snapshot for slow followers
 	MaxInflight       int           // entries that await their commit
 	MaxBatchBytes     int           // encoded commands per entry
+
+	// walSegmentBytes is the size of one raft-wal file. Space is given back by
+	// the file; small ones let tests see it. 0 means the library's 64 MiB.
+	walSegmentBytes int
 }
 
 // withDefaults fills in what was left out.

@@ -127,7 +127,7 @@ func (s *helloStream) greetDialer(conn net.Conn) error {
 		return fmt.Errorf("raft handshake with %s: %w", theirs.From, err)
 	}
 	if refusal != nil {
-		return fmt.Errorf("raft connection from master %s refused: %w", theirs.From, refusal)
+		return fmt.Errorf("master %s: %w", theirs.From, refusal)
 	}
 	return conn.SetDeadline(time.Time{})
 }
@@ -181,7 +181,7 @@ func (s *helloStream) greetListener(conn net.Conn, to model.MasterID) error {
 		return err
 	}
 	if theirs.Verdict == verdictRefused {
-		return fmt.Errorf("%w by the peer: %s", model.ErrRefused, theirs.Reason)
+		return fmt.Errorf("%w by the peer: %s", model.ErrRefused, strings.TrimPrefix(theirs.Reason, model.ErrRefused.Error()+": "))
 	}
 	if theirs.From != to {
 		return fmt.Errorf("%w: master %s answers there", model.ErrRefused, theirs.From)
@@ -306,9 +306,11 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// routeTo builds the address the library hands to Dial and pools connections
-// by: the member and where it is. An id never contains the separator, since
-// the last one counts and no address has one.
+// routeTo builds the address of a member as the library knows it, in the
+// configuration, for Dial and as the key of its connections: who is meant, and
+// where. So two members may have had one address: a master that lost its data
+// comes back with a new id while the old one is still listed. The last
+// separator counts; no address has one.
 func routeTo(id model.MasterID, addr string) raft.ServerAddress {
 	return raft.ServerAddress(string(id) + routeSeparator + addr)
 }

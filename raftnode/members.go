@@ -24,7 +24,8 @@ func (n *Node) Servers() ([]Server, uint64, error) {
 	}
 	var out []Server
 	for _, s := range future.Configuration().Servers {
-		out = append(out, Server{ID: model.MasterID(s.ID), Addr: string(s.Address), Voter: s.Suffrage == raft.Voter})
+		_, addr := splitRoute(s.Address)
+		out = append(out, Server{ID: model.MasterID(s.ID), Addr: addr, Voter: s.Suffrage == raft.Voter})
 	}
 	return out, n.state.configIndex.Load(), nil
 }
@@ -33,7 +34,7 @@ func (n *Node) Servers() ([]Server, uint64, error) {
 // It returns once the change is committed.
 func (n *Node) AddVoter(ctx context.Context, id model.MasterID, addr string) error {
 	return n.await(ctx, "add voter "+string(id), func() error {
-		return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, remaining(ctx)).Error()
+		return n.raft.AddVoter(raft.ServerID(id), routeTo(id, addr), 0, remaining(ctx)).Error()
 	})
 }
 
@@ -41,7 +42,7 @@ func (n *Node) AddVoter(ctx context.Context, id model.MasterID, addr string) err
 // of one. A voter stays a voter.
 func (n *Node) AddNonvoter(ctx context.Context, id model.MasterID, addr string) error {
 	return n.await(ctx, "add non-voter "+string(id), func() error {
-		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, remaining(ctx)).Error()
+		return n.raft.AddNonvoter(raft.ServerID(id), routeTo(id, addr), 0, remaining(ctx)).Error()
 	})
 }
 
@@ -97,7 +98,7 @@ func (n *Node) voterAddress(id model.MasterID) (raft.ServerAddress, error) {
 	}
 	for _, s := range servers {
 		if s.ID == id && s.Voter && id != n.cfg.ID {
-			return raft.ServerAddress(s.Addr), nil
+			return routeTo(s.ID, s.Addr), nil
 		}
 	}
 	return "", fmt.Errorf("no other voter with this id: %w", model.ErrNotFound)

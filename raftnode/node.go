@@ -50,7 +50,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	if err := errors.Join(cfg.validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	log := deps.Logger.Named("raft")
+	log := newQuietLog(deps.Logger.Named("raft"))
 	st, err := openStores(cfg, log)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (n *Node) Bootstrap(servers []Server) error {
 	var configuration raft.Configuration
 	for _, s := range servers {
 		configuration.Servers = append(configuration.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Addr),
+			Suffrage: raft.Voter, ID: raft.ServerID(s.ID), Address: routeTo(s.ID, s.Addr),
 		})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), transportTimeout)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -70,11 +71,11 @@ func openStores(cfg Config, log hclog.Logger) (s *stores, err error) {
 	if cfg.LogStore == LogStoreBolt {
 		s.log = boltLog{bolt}
 	} else {
-		w, err := openWAL(walDir, log)
+		w, closeWAL, err := openWAL(walDir, cfg.walSegmentBytes, log)
 		if err != nil {
 			return nil, err
 		}
-		closers = append(closers, w.Close)
+		closers = append(closers, closeWAL)
 		s.log = w
 	}
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsRetained, log.Named("snapshot"))
@@ -98,15 +99,21 @@ func openBolt(path string) (store *raftboltdb.BoltStore, err error) {
 	return store, err
 }
 
-func openWAL(dir string, log hclog.Logger) (w *wal.WAL, err error) {
+// openWAL opens the raft-wal log. Closing a WAL leaves its meta store open, so
+// the closer closes both.
+func openWAL(dir string, segmentBytes int, log hclog.Logger) (w *wal.WAL, closer func() error, err error) {
 	if err := os.MkdirAll(dir, folderMode); err != nil {
-		return nil, fmt.Errorf("create raft log directory: %w", err)
+		return nil, nil, fmt.Errorf("create raft log directory: %w", err)
 	}
+	meta := &metadb.BoltMetaDB{}
 	err = guard("open raft log "+dir, func() error {
-		w, err = wal.Open(dir, wal.WithLogger(log.Named("wal")))
+		w, err = wal.Open(dir, wal.WithLogger(log.Named("wal")), wal.WithMetaStore(meta), wal.WithSegmentSize(segmentBytes))
 		return err
 	})
-	return w, err
+	if err != nil {
+		return nil, nil, errors.Join(err, meta.Close())
+	}
+	return w, func() error { return errors.Join(w.Close(), meta.Close()) }, nil
 }
 
 // guard runs an opener of a library that may panic on a damaged file.

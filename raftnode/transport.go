@@ -61,7 +61,7 @@ func (t *transport) route(id raft.ServerID, configured raft.ServerAddress) raft.
 	if addr, ok := t.resolve(model.MasterID(id)); ok && addr != "" {
 		return routeTo(model.MasterID(id), addr)
 	}
-	return routeTo(model.MasterID(id), string(configured))
+	return configured
 }
 
 // AppendEntriesPipeline implements raft.Transport.
