@@ -1,0 +1,117 @@
+package driver
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/model"
+)
+
+// Config describes one driver.
+type Config struct {
+	// Client reaches the cluster. The driver does not close it.
+	Client *client.Client
+	// Spec is the application to register; Kind and DriverAddr are filled in.
+	Spec model.AppSpec
+	// Listen is where executors are served; "" = 127.0.0.1:0.
+	Listen string
+	// Advertise is the host under which executors reach the driver; "" = that
+	// of Listen, which must then be a definite one.
+	Advertise string
+	// TLS is the configuration of the listener; nil = plain.
+	TLS *tls.Config
+	// CoresPerTask says how many tasks an executor runs at once: its cores
+	// divided by this, rounded down. 0 = 1.
+	CoresPerTask int
+	// MaxRunning bounds the tasks at once over all executors; 0 = what the
+	// executors hold.
+	MaxRunning int
+	// SuspectAfter, ExecutorTimeout, AnnounceWait and RegisterTimeout replace
+	// the defaults of the same name; 0 = default.
+	SuspectAfter    time.Duration
+	ExecutorTimeout time.Duration
+	AnnounceWait    time.Duration
+	RegisterTimeout time.Duration
+	// Spill opens the place for an output stream that is longer than what
+	// travels in a result. The whole stream is written to it, from its first
+	// byte, before the result is acknowledged; with the result it becomes the
+	// consumer's. It is called from several goroutines, and again for the same
+	// task when the executor is lost or has reconnected: the driver closes
+	// what it does not deliver. nil = only the beginning of long output is
+	// kept.
+	Spill func(Spill) (io.WriteCloser, error)
+	// Observer is told what happens, from the driver's loop: it must not block
+	// and must not call the driver. nil = nobody.
+	Observer func(Event)
+	Logger   hclog.Logger // nil = silent
+}
+
+// Spill names one long output stream.
+type Spill struct {
+	Task    model.TaskID
+	Attempt int
+	Tag     any // of the task
+	Stderr  bool
+	Bytes   int64 // as far as the executor has counted
+}
+
+// prepare checks the configuration and fills in defaults; errors wrap
+// model.ErrInvalid.
+func (c *Config) prepare() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{model.ErrInvalid}, args...)...))
+	}
+	if c.Client == nil {
+		bad("a driver needs a client")
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("listen address %q: want host:port", c.Listen)
+	}
+	if c.Advertise == "" {
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			bad("listen address %q: executors need a definite host to come to: advertise one", c.Listen)
+		}
+		c.Advertise = host
+	}
+	if c.CoresPerTask < 0 || c.MaxRunning < 0 {
+		bad("cores per task %d and most tasks at once %d: must not be negative", c.CoresPerTask, c.MaxRunning)
+	}
+	if c.CoresPerTask == 0 {
+		c.CoresPerTask = 1
+	}
+	orDefault := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	orDefault(&c.SuspectAfter, DefaultSuspectAfter)
+	orDefault(&c.ExecutorTimeout, DefaultExecutorTimeout)
+	orDefault(&c.AnnounceWait, DefaultAnnounceWait)
+	orDefault(&c.RegisterTimeout, DefaultRegisterTimeout)
+	if c.Observer == nil {
+		c.Observer = func(Event) {}
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	c.Spec = c.Spec.Clone()
+	c.Spec.Kind = model.AppKindDriver
+	checked := c.Spec
+	checked.DriverAddr = net.JoinHostPort(c.Advertise, "0")
+	if err := checked.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

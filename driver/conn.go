@@ -1,0 +1,235 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Why a stream is ended by the driver.
+var (
+	errReplaced = fmt.Errorf("%w: the executor has opened another stream", model.ErrConflict)
+	errEnded    = fmt.Errorf("%w: the executor is not wanted any more", model.ErrEnded)
+	errClosing  = fmt.Errorf("%w: the driver is ending", model.ErrUnavailable)
+)
+
+// conn is one stream of an executor.
+type conn struct {
+	out    outbox
+	cancel context.CancelCauseFunc
+	chunks chan model.OutputChunk
+	fetch  fetchList
+}
+
+// outbox holds what is to be sent on a stream, merged; the loop fills it
+// without ever waiting for the network. It is bounded by what the executor
+// holds. Safe for concurrent use.
+type outbox struct {
+	mu      sync.Mutex
+	welcome *model.ExecutorWelcome
+	beat    *model.Beat
+	acks    []model.TaskID
+	tasks   []model.ExecTask
+	cancels []model.TaskID
+	fetch   *model.OutputFetch
+	stop    bool
+	wake    chan struct{}
+}
+
+func (o *outbox) put(fill func(*outbox)) {
+	o.mu.Lock()
+	fill(o)
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain takes the messages in the order in which they must arrive: an
+// acknowledgement of an old attempt before a new attempt of the same task, a
+// task before its cancellation.
+func (o *outbox) drain() []model.ExecutorDown {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []model.ExecutorDown
+	if o.welcome != nil {
+		out = append(out, model.ExecutorDown{Welcome: o.welcome})
+	}
+	if o.beat != nil {
+		out = append(out, model.ExecutorDown{BeatAck: o.beat})
+	}
+	if len(o.acks) > 0 {
+		out = append(out, model.ExecutorDown{Ack: o.acks})
+	}
+	if len(o.tasks) > 0 {
+		out = append(out, model.ExecutorDown{Tasks: o.tasks})
+	}
+	if len(o.cancels) > 0 {
+		out = append(out, model.ExecutorDown{Cancel: o.cancels})
+	}
+	if o.fetch != nil {
+		out = append(out, model.ExecutorDown{Fetch: o.fetch})
+	}
+	if o.stop {
+		out = append(out, model.ExecutorDown{Stop: true})
+	}
+	o.welcome, o.beat, o.acks, o.tasks, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, nil, nil, false
+	return out
+}
+
+// Messages from streams to the loop.
+type (
+	// helloMsg asks for admission; the answer comes on reply.
+	helloMsg struct {
+		c     *conn
+		hello model.ExecutorHello
+		reply chan error // buffered
+	}
+	// upMsg is what an accepted executor says.
+	upMsg struct {
+		c  *conn
+		up model.ExecutorUp
+	}
+	// brokenMsg: the stream of an executor has ended, accepted or not.
+	brokenMsg struct{ c *conn }
+	// fetchedMsg: the spilled output of a result is complete, or never will be.
+	fetchedMsg struct {
+		c     *conn
+		res   model.TaskResult
+		files [2]io.WriteCloser // stdout, stderr; nil = not spilled
+		err   error
+	}
+)
+
+// tell hands a message to the loop; false if the stream or the driver ends
+// first.
+func (d *Driver) tell(ctx context.Context, msg any) bool {
+	select {
+	case d.inbound <- msg:
+		return true
+	case <-ctx.Done():
+	case <-d.done:
+	}
+	return false
+}
+
+// hub serves the executors of one driver.
+type hub struct{ d *Driver }
+
+// ExecutorSession serves one stream of an executor. The calling goroutine is
+// its only sender.
+func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionStream) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	c := &conn{
+		cancel: cancel, chunks: make(chan model.OutputChunk, 1),
+		out:   outbox{wake: make(chan struct{}, 1)},
+		fetch: fetchList{wake: make(chan struct{}, 1)},
+	}
+	hello := make(chan model.ExecutorHello, 1)
+	received := make(chan error, 1)
+	go func() { received <- h.d.receive(ctx, c, stream, hello) }()
+	if err := h.d.admit(ctx, c, hello, received); err != nil {
+		return err
+	}
+	var joined sync.WaitGroup
+	joined.Go(func() { h.d.fetchLoop(ctx, c) })
+	err := send(ctx, c, stream, received)
+	cancel(err)
+	joined.Wait()
+	// Not under ctx, which has ended: the loop must learn of it.
+	h.d.tell(context.WithoutCancel(ctx), brokenMsg{c})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// receive reads a stream until it ends; the first message is a Hello.
+func (d *Driver) receive(ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, hello chan<- model.ExecutorHello) error {
+	first, err := stream.Recv()
+	switch {
+	case err != nil:
+		return err
+	case first.Hello == nil:
+		return fmt.Errorf("%w: the first message of an executor must be a hello", model.ErrInvalid)
+	}
+	hello <- *first.Hello
+	for {
+		up, err := stream.Recv()
+		switch {
+		case err != nil:
+			return err
+		case up.Hello != nil:
+			return fmt.Errorf("%w: a second hello on one stream", model.ErrInvalid)
+		case up.Chunk != nil:
+			select {
+			case c.chunks <- *up.Chunk:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			// The word counts as a sign of life.
+			up = model.ExecutorUp{}
+		}
+		if !d.tell(ctx, upMsg{c, up}) {
+			return errClosing
+		}
+	}
+}
+
+// admit waits for Hello and for the loop's verdict on it.
+func (d *Driver) admit(ctx context.Context, c *conn, hello <-chan model.ExecutorHello, received <-chan error) error {
+	t := time.NewTimer(helloTimeout)
+	defer t.Stop()
+	reply := make(chan error, 1)
+	select {
+	case h := <-hello:
+		if !d.tell(ctx, helloMsg{c: c, hello: h, reply: reply}) {
+			return errClosing
+		}
+	case err := <-received:
+		return err
+	case <-t.C:
+		return fmt.Errorf("%w: no hello within %s", model.ErrInvalid, helloTimeout)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-reply:
+		return err
+	case err := <-received:
+		// It is parked, or the verdict was yes and is void now.
+		d.tell(context.WithoutCancel(ctx), brokenMsg{c})
+		return err
+	case <-ctx.Done():
+		d.tell(context.WithoutCancel(ctx), brokenMsg{c})
+		return context.Cause(ctx)
+	case <-d.done:
+		return errClosing
+	}
+}
+
+// send empties the outbox until the stream ends, and returns why it did.
+func send(ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, received <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-received:
+			return err
+		case <-c.out.wake:
+			for _, m := range c.out.drain() {
+				if err := stream.Send(m); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Driver runs tasks on the executors of one application. Its methods are safe
+// for concurrent use.
+type Driver struct {
+	cfg Config
+	log hclog.Logger
+
+	started  atomic.Bool
+	app      atomic.Pointer[rpc.RegisterAppReply] // nil until registered
+	lastTask atomic.Uint64
+
+	// To the loop.
+	submits chan *task
+	calls   chan func(*loop)
+	inbound chan any
+	news    *inbox
+	// From the loop.
+	results chan Result
+
+	done chan struct{} // closed once Run has ended
+	err  error         // of Run; read after done is closed
+}
+
+// New checks the configuration and makes a driver; Run starts it.
+func New(cfg Config) (*Driver, error) {
+	if err := cfg.prepare(); err != nil {
+		return nil, fmt.Errorf("driver: %w", err)
+	}
+	return &Driver{
+		cfg: cfg, log: cfg.Logger,
+		submits: make(chan *task), calls: make(chan func(*loop)),
+		inbound: make(chan any, inboundBuffer), news: newInbox(),
+		results: make(chan Result), done: make(chan struct{}),
+	}, nil
+}
+
+// Run listens for executors, registers the application and serves both until
+// Finish (nil), until the application is ended by somebody else
+// (*AppEndedError), or ctx ends (its error). Without Finish the cluster ends
+// the application once the driver is gone for its driver_timeout. Call it once.
+func (d *Driver) Run(ctx context.Context) error {
+	if d.started.Swap(true) {
+		return fmt.Errorf("run driver: %w: it was started before", model.ErrConflict)
+	}
+	d.err = d.run(ctx)
+	close(d.done)
+	close(d.results)
+	return d.err
+}
+
+func (d *Driver) run(ctx context.Context) error {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", d.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for executors on %s: %w", d.cfg.Listen, err)
+	}
+	addr, err := d.register(ctx, listener)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	app := d.app.Load()
+	session, err := d.cfg.Client.OpenDriver(client.DriverConfig{App: app.App, Token: app.Token, Addr: addr, Handler: d.news})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := rpc.NewServer(rpc.ServerConfig{Listener: listener, TLS: d.cfg.TLS, Logger: d.log}, rpc.Services{Executors: hub{d}})
+
+	// The helpers outlive ctx: the loop still says Stop to executors.
+	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	l := newLoop(d, session)
+	sessionEnded, serverEnded := make(chan error, 1), make(chan error, 1)
+	var joined sync.WaitGroup
+	joined.Go(func() { sessionEnded <- session.Run(hctx) })
+	joined.Go(func() { serverEnded <- server.Run(hctx) })
+	joined.Go(func() { l.kills.run(hctx, d.cfg.Client, app.App, d.log) })
+	err = l.run(ctx, sessionEnded, serverEnded)
+	cancel()
+	l.abandon()
+	// Streams may still hand over what nobody takes any more.
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		joined.Wait()
+	}()
+	for {
+		select {
+		case msg := <-d.inbound:
+			refuse(msg)
+		case <-swept:
+			return err
+		}
+	}
+}
+
+// register makes the application known, once, whatever fails on the way.
+func (d *Driver) register(ctx context.Context, listener net.Listener) (addr string, err error) {
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return "", fmt.Errorf("address of the driver: %w", err)
+	}
+	spec := d.cfg.Spec
+	spec.DriverAddr = net.JoinHostPort(d.cfg.Advertise, port)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.RegisterTimeout)
+	defer cancel()
+	reply, err := d.cfg.Client.RegisterAppWithID(ctx, d.cfg.Client.NewRequestID(), spec)
+	if err != nil {
+		return "", err
+	}
+	d.app.Store(&reply)
+	d.log.Info("application registered", "app", string(reply.App), "driver", spec.DriverAddr)
+	d.cfg.Observer(Event{At: time.Now(), Kind: EventRegistered, App: reply.App})
+	return spec.DriverAddr, nil
+}
+
+// App is the application's id, "" until it is registered.
+func (d *Driver) App() model.AppID {
+	if r := d.app.Load(); r != nil {
+		return r.App
+	}
+	return ""
+}
+
+// Submit queues a task and returns its number; tasks start in the order of
+// their submission. It blocks while MaxQueued tasks wait, until ctx ends or the
+// driver has ended.
+func (d *Driver) Submit(ctx context.Context, t Task) (model.TaskID, error) {
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	rec := newTask(model.TaskID(d.lastTask.Add(1)), t)
+	select {
+	case d.submits <- rec:
+		return rec.spec.ID, nil
+	case <-d.done:
+		return 0, fmt.Errorf("submit task: %w", d.endError())
+	case <-ctx.Done():
+		return 0, fmt.Errorf("submit task: %w", ctx.Err())
+	}
+}
+
+// Results delivers one result for each task, in the order in which tasks end.
+// Whoever does not read it stops the driver from handing out tasks once
+// MaxUndelivered results wait. It is closed when Run ends.
+func (d *Driver) Results() <-chan Result { return d.results }
+
+// Cancel ends tasks: those that wait or run are reported as KILLED, those that
+// have a result keep it. It does not wait for their end.
+func (d *Driver) Cancel(ids ...model.TaskID) error {
+	return d.call(context.Background(), func(l *loop) {
+		for _, id := range ids {
+			if t := l.tasks[id]; t != nil {
+				l.cancelTask(t)
+			}
+		}
+	})
+}
+
+// CancelAll cancels every task that was submitted so far.
+func (d *Driver) CancelAll() error {
+	return d.call(context.Background(), func(l *loop) {
+		for _, t := range l.tasks {
+			l.cancelTask(t)
+		}
+	})
+}
+
+// Executors lists the executors that are not lost, by id; nil once the driver
+// has ended.
+func (d *Driver) Executors(ctx context.Context) []ExecutorInfo {
+	var out []ExecutorInfo
+	if d.call(ctx, func(l *loop) { out = l.executors() }) != nil {
+		return nil
+	}
+	return out
+}
+
+// Finish ends the application as FINISHED or FAILED with this exit code, stops
+// the executors and ends Run. Tasks without a result are dropped: cancel or
+// await them first. It blocks until Run has ended, or until ctx ends while the
+// leader cannot be told: then Run has ended too, and the cluster ends the
+// application by itself. Only for a driver whose application is registered.
+func (d *Driver) Finish(ctx context.Context, state model.AppState, reason string, exit int) error {
+	if err := d.call(ctx, func(l *loop) { l.finishing = true }); err != nil {
+		return fmt.Errorf("finish application: %w", err)
+	}
+	app := d.app.Load()
+	err := d.cfg.Client.FinishApp(ctx, rpc.FinishAppRequest{
+		App: app.App, Token: app.Token, State: state, Reason: model.TrimReason(reason), ExitCode: exit,
+	})
+	// Whatever came of it, this driver is over; an error here says that it
+	// already is.
+	_ = d.call(context.WithoutCancel(ctx), func(l *loop) { l.stop = true })
+	<-d.done
+	return err
+}
+
+// call runs fn in the loop and waits for it.
+func (d *Driver) call(ctx context.Context, fn func(*loop)) error {
+	ran := make(chan struct{})
+	select {
+	case d.calls <- func(l *loop) { fn(l); close(ran) }:
+		<-ran
+		return nil
+	case <-d.done:
+		return d.endError()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// endError is why the driver takes nothing any more. Call it after done.
+func (d *Driver) endError() error {
+	if d.err != nil {
+		return d.err
+	}
+	return errStopped
+}
+
+// refuse answers a message that the loop will not see.
+func refuse(msg any) {
+	switch m := msg.(type) {
+	case helloMsg:
+		m.reply <- errClosing
+	case fetchedMsg:
+		closeFiles(m.files)
+	}
+}

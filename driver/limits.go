@@ -1,0 +1,62 @@
+package driver
+
+import "time"
+
+// Limits of one driver.
+const (
+	// MaxQueued bounds the tasks that wait for an executor; Submit blocks
+	// while there are that many.
+	MaxQueued = 4096
+	// MaxUndelivered and MaxUndeliveredBytes bound results that the consumer
+	// has not taken yet: beyond either no further task is handed out.
+	MaxUndelivered      = 512
+	MaxUndeliveredBytes = 64 << 20
+	// MaxReruns is how often a task is run again because its executor was
+	// lost; then it is reported as NOT_RUN. A task that kills machines must
+	// not walk through the whole cluster.
+	MaxReruns = 10
+	// MaxSlots bounds the tasks at once on one executor, whatever its cores;
+	// well below what an executor holds.
+	MaxSlots = 512
+	// MaxFetching bounds the ended tasks per executor whose spilled output is
+	// still to be fetched, beyond its slots.
+	MaxFetching = 16
+	// MaxTaskFileBytes bounds the files of one task together: they travel in
+	// one message.
+	MaxTaskFileBytes = 32 << 20
+	// maxParked bounds executors that have connected before the leader
+	// announced them, and the unknown ids that are remembered.
+	maxParked = 1024
+	// maxGone bounds the remembered ids of executors that have ended; older
+	// ones are refused as unknown.
+	maxGone = 1 << 16
+	// fetchBytes is the size of one piece of fetched output.
+	fetchBytes = 256 << 10
+	// inboundBuffer is how many messages of executors wait for the loop.
+	inboundBuffer = 256
+)
+
+// Timings of one driver.
+const (
+	// DefaultSuspectAfter is how long an executor may be silent before it gets
+	// no new tasks, DefaultExecutorTimeout before it is lost (design 8).
+	DefaultSuspectAfter    = 10 * time.Second
+	DefaultExecutorTimeout = 60 * time.Second
+	// DefaultAnnounceWait is how long an executor that the leader has not
+	// announced is kept waiting: a failover may lie between its launch and the
+	// moment when the driver hears of it.
+	DefaultAnnounceWait = 15 * time.Second
+	// DefaultRegisterTimeout bounds the registration of the application.
+	DefaultRegisterTimeout = 60 * time.Second
+	// beatInterval is what executors are told in their welcome.
+	beatInterval = time.Second
+	// helloTimeout is how long a new stream may say nothing.
+	helloTimeout = 5 * time.Second
+	// fetchTimeout bounds the wait for one piece of output.
+	fetchTimeout = 30 * time.Second
+	// killTimeout bounds the call that tells the leader of a lost executor.
+	killTimeout = 30 * time.Second
+	// stopGrace is how long executors have to go after Stop before their
+	// streams are cut.
+	stopGrace = time.Second
+)

@@ -1,0 +1,332 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/model"
+)
+
+// confirmer is what the loop needs of the session with the leader.
+type confirmer interface {
+	Confirm(ids ...model.ExecutorID)
+}
+
+var _ confirmer = (*client.DriverSession)(nil)
+
+// loop is the state of a running driver. It belongs to the goroutine of run.
+type loop struct {
+	d       *Driver
+	session confirmer
+	kills   *killList
+
+	members map[model.ExecutorID]*member
+	order   []*member // connected ones, by id: tasks are handed out along it
+	byConn  map[*conn]*member
+	gone    goneSet
+	parked  []parked
+	unknown map[model.ExecutorID]time.Time // first seen, not announced
+
+	tasks   map[model.TaskID]*task // without a result
+	queue   queue
+	running int
+	out     []Result // not yet delivered
+	bytes   int      // held by out
+
+	finishing bool // no task is handed out any more
+	stop      bool // the run ends
+}
+
+// parked is an executor that came before the leader announced it.
+type parked struct {
+	helloMsg
+	since time.Time
+}
+
+func newLoop(d *Driver, session confirmer) *loop {
+	return &loop{
+		d: d, session: session,
+		kills:   &killList{wake: make(chan struct{}, 1)},
+		members: make(map[model.ExecutorID]*member),
+		byConn:  make(map[*conn]*member),
+		unknown: make(map[model.ExecutorID]time.Time),
+		tasks:   make(map[model.TaskID]*task),
+	}
+}
+
+// run handles one thing after the other until the driver is to end.
+func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) error {
+	tick := time.NewTicker(min(time.Second, l.d.cfg.SuspectAfter/4, l.d.cfg.AnnounceWait/2))
+	defer tick.Stop()
+	for {
+		l.dispatch()
+		// A nil channel means "not now".
+		var submits chan *task
+		if !l.finishing && l.queue.size < MaxQueued {
+			submits = l.d.submits
+		}
+		var results chan Result
+		var next Result
+		if len(l.out) > 0 {
+			results, next = l.d.results, l.out[0]
+		}
+		select {
+		case <-ctx.Done():
+			l.stopExecutors()
+			return fmt.Errorf("driver of %s: %w", l.d.App(), ctx.Err())
+		case t := <-submits:
+			l.tasks[t.spec.ID] = t
+			l.queue.push(t)
+		case results <- next:
+			l.out[0] = Result{}
+			l.out = l.out[1:]
+			l.bytes -= resultBytes(&next)
+		case msg := <-l.d.inbound:
+			l.handle(msg)
+		case <-l.d.news.wake:
+			if ended := l.readNews(); ended != nil {
+				return l.endedBy(*ended)
+			}
+		case <-tick.C:
+			l.age(time.Now())
+		case err := <-sessionEnded:
+			if ended := l.readNews(); ended != nil {
+				return l.endedBy(*ended)
+			}
+			if l.finishing { // the leader has forgotten what we are ending
+				sessionEnded = nil
+				continue
+			}
+			return fmt.Errorf("driver of %s: the leader refuses it: %w", l.d.App(), err)
+		case err := <-serverEnded:
+			return fmt.Errorf("driver of %s: %w", l.d.App(), err)
+		case fn := <-l.d.calls:
+			fn(l)
+			if l.stop {
+				l.stopExecutors()
+				return nil
+			}
+		}
+	}
+}
+
+// endedBy is the end that the leader tells. While Finish runs it is our own.
+func (l *loop) endedBy(e model.DriverEnded) error {
+	l.stopExecutors()
+	if l.finishing {
+		return nil
+	}
+	return &AppEndedError{App: l.d.App(), State: e.State, Reason: e.Reason}
+}
+
+// stopExecutors says Stop to every executor and gives them stopGrace to go.
+func (l *loop) stopExecutors() {
+	for _, m := range l.order {
+		m.conn.out.put(func(o *outbox) { o.stop = true })
+	}
+	t := time.NewTimer(stopGrace)
+	defer t.Stop()
+	for len(l.byConn) > 0 {
+		select {
+		case <-t.C:
+			return
+		case msg := <-l.d.inbound:
+			if m, ok := msg.(brokenMsg); ok {
+				l.disconnect(m.c)
+				continue
+			}
+			refuse(msg)
+		}
+	}
+}
+
+// abandon frees what nobody will take.
+func (l *loop) abandon() {
+	for c := range l.byConn {
+		c.cancel(errClosing)
+	}
+	for _, p := range l.parked {
+		p.reply <- errClosing
+	}
+	for i := range l.out {
+		closeFiles([2]io.WriteCloser{l.out[i].StdoutFile, l.out[i].StderrFile})
+	}
+	l.out = nil
+}
+
+func (l *loop) handle(msg any) {
+	switch m := msg.(type) {
+	case helloMsg:
+		l.hello(m)
+	case brokenMsg:
+		l.disconnect(m.c)
+		l.parked = slices.DeleteFunc(l.parked, func(p parked) bool { return p.c == m.c })
+	case upMsg:
+		e := l.byConn[m.c]
+		if e == nil {
+			return // replaced or lost: what it says comes again, or is void
+		}
+		l.alive(e)
+		if m.up.Beat != nil {
+			m.c.out.put(func(o *outbox) { o.beat = m.up.Beat })
+		}
+		for i := range m.up.Results {
+			l.result(e, m.up.Results[i])
+		}
+	case fetchedMsg:
+		l.fetched(m)
+	}
+}
+
+// dispatch hands queued tasks to free slots, each to the executor that runs the
+// fewest, so that few tasks are spread over all.
+func (l *loop) dispatch() {
+	if l.finishing || l.queue.size == 0 || len(l.out) >= MaxUndelivered || l.bytes >= MaxUndeliveredBytes {
+		return
+	}
+	var batch map[*member][]model.ExecTask
+	for l.d.cfg.MaxRunning == 0 || l.running < l.d.cfg.MaxRunning {
+		m := l.idlest()
+		if m == nil {
+			break
+		}
+		t := l.queue.pop()
+		if t == nil {
+			break
+		}
+		m.take(t)
+		l.running++
+		if batch == nil {
+			batch = make(map[*member][]model.ExecTask)
+		}
+		batch[m] = append(batch[m], t.spec)
+	}
+	for m, tasks := range batch {
+		m.conn.out.put(func(o *outbox) { o.tasks = append(o.tasks, tasks...) })
+	}
+}
+
+// idlest is the executor for the next task, nil if none has a free slot.
+func (l *loop) idlest() *member {
+	var best *member
+	for _, m := range l.order {
+		if m.free() > 0 && (best == nil || m.busy < best.busy) {
+			best = m
+		}
+	}
+	return best
+}
+
+// release takes a task from the executor that holds it.
+func (l *loop) release(t *task) {
+	if t.state == taskRunning {
+		l.running--
+	}
+	t.at.put(t)
+}
+
+// deliver gives a task its one result.
+func (l *loop) deliver(t *task, r Result) {
+	t.state = taskOver
+	delete(l.tasks, t.spec.ID)
+	r.Tag, r.Reruns = t.tag, t.reruns
+	l.out = append(l.out, r)
+	l.bytes += resultBytes(&r)
+}
+
+func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) }
+
+// result takes one result of a connected executor.
+func (l *loop) result(m *member, r model.TaskResult) {
+	t := m.held[r.ID]
+	switch {
+	case t == nil:
+		// Already delivered, or the task runs elsewhere.
+		m.conn.out.put(func(o *outbox) { o.acks = append(o.acks, r.ID) })
+		return
+	case t.spec.Attempt != r.Attempt:
+		// The executor has this attempt no more; an acknowledgement could hit
+		// the present one.
+		return
+	case t.state == taskFetching:
+		return // told twice on one stream
+	}
+	r.Executor = m.info.ID
+	long := r.StdoutBytes > int64(len(r.Stdout)) || r.StderrBytes > int64(len(r.Stderr))
+	if long && l.d.cfg.Spill != nil {
+		m.toFetching(t)
+		l.running--
+		m.conn.fetch.push(fetchJob{res: r, tag: t.tag})
+		return
+	}
+	l.complete(m, t, Result{TaskResult: r})
+}
+
+// fetched takes a result with its output.
+func (l *loop) fetched(f fetchedMsg) {
+	m := l.byConn[f.c]
+	if m == nil {
+		closeFiles(f.files)
+		return
+	}
+	t := m.held[f.res.ID]
+	if t == nil || t.spec.Attempt != f.res.Attempt || t.state != taskFetching {
+		closeFiles(f.files)
+		return
+	}
+	l.complete(m, t, Result{TaskResult: f.res, StdoutFile: f.files[0], StderrFile: f.files[1], OutputErr: f.err})
+}
+
+func (l *loop) complete(m *member, t *task, r Result) {
+	m.conn.out.put(func(o *outbox) { o.acks = append(o.acks, t.spec.ID) })
+	l.release(t)
+	r.Host = m.info.Host
+	l.deliver(t, r)
+}
+
+// cancelTask ends a task that has no result yet.
+func (l *loop) cancelTask(t *task) {
+	switch t.state {
+	case taskQueued:
+		l.queue.drop(t)
+		l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled before it ran")})
+	case taskRunning:
+		if t.cancelled {
+			return
+		}
+		t.cancelled = true
+		if t.at.conn != nil {
+			t.at.conn.out.put(func(o *outbox) { o.cancels = append(o.cancels, t.spec.ID) })
+		}
+	case taskFetching, taskOver:
+		// It has run; its result stands.
+	}
+}
+
+// notDone is the result of a task that no executor reports.
+func notDone(t *task, outcome model.TaskOutcome, why string) model.TaskResult {
+	return model.TaskResult{
+		ID: t.spec.ID, Attempt: t.spec.Attempt, Outcome: outcome, ExitCode: -1, Error: why, Executor: -1,
+	}
+}
+
+func (l *loop) executors() []ExecutorInfo {
+	out := make([]ExecutorInfo, 0, len(l.members))
+	for _, id := range slices.Sorted(maps.Keys(l.members)) {
+		m := l.members[id]
+		out = append(out, ExecutorInfo{
+			ID: id, Worker: m.info.Worker, Host: m.info.Host, PID: m.pid, Cores: m.info.Cores,
+			State: m.state(), Slots: m.slots, Running: len(m.held),
+		})
+	}
+	return out
+}
+
+// errNoSecret refuses an executor for which the leader has given no secret.
+var errNoSecret = errors.New("the leader has announced no secret for it")
