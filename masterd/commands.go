@@ -1,0 +1,120 @@
+package masterd
+
+import (
+	"github.com/hearthd/hearth/fsm"
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+// The constructors of this file turn what the services and loops mean into
+// commands of the log.
+
+func initClusterCommand(c model.ClusterIdentity, s model.Settings) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_InitCluster{InitCluster: &replogv1.InitCluster{
+		Cluster: fsm.ClusterToProto(c), Settings: fsm.SettingsToProto(s),
+	}}}
+}
+
+func registerMasterCommand(m model.Master) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_RegisterMaster{RegisterMaster: &replogv1.RegisterMaster{
+		Master: fsm.MasterToProto(&m),
+	}}}
+}
+
+func registerWorkerCommand(h model.WorkerHello) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: string(h.Worker),
+		Kind: &replogv1.Command_RegisterWorker{RegisterWorker: &replogv1.RegisterWorker{
+			Id: string(h.Worker), Incarnation: h.Incarnation, BootId: h.BootID,
+			Offer: fsm.OfferToProto(h.Offer), Inventory: fsm.ReportsToProto(h.Inventory),
+		}},
+	}
+}
+
+func leaveWorkerCommand(id model.WorkerID, incarnation uint64, reason string) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: string(id),
+		Kind: &replogv1.Command_LeaveWorker{LeaveWorker: &replogv1.LeaveWorker{
+			Id: string(id), Incarnation: incarnation, Reason: model.TrimReason(reason),
+		}},
+	}
+}
+
+func markWorkerCommand(w *model.Worker, state model.WorkerState, reason string) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_MarkWorker{MarkWorker: &replogv1.MarkWorker{
+		Id: string(w.ID), Incarnation: w.Incarnation, ReportSeq: w.ReportSeq,
+		State: string(state), Reason: model.TrimReason(reason),
+	}}}
+}
+
+func reportExecutorsCommand(id model.WorkerID, r model.WorkerReport) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: string(id),
+		Kind: &replogv1.Command_ReportExecutors{ReportExecutors: &replogv1.ReportExecutors{
+			Worker: string(id), Incarnation: r.Incarnation, Seq: r.Seq,
+			Executors: fsm.ReportsToProto(r.Executors),
+		}},
+	}
+}
+
+func placeExecutorsCommand(plan []model.Placement) *replogv1.Command {
+	place := &replogv1.PlaceExecutors{Placements: make([]*replogv1.Placement, 0, len(plan))}
+	for _, p := range plan {
+		place.Placements = append(place.Placements, fsm.PlacementToProto(p))
+	}
+	return &replogv1.Command{Kind: &replogv1.Command_PlaceExecutors{PlaceExecutors: place}}
+}
+
+func killExecutorsCommand(app model.AppID, ids []model.ExecutorID, reason string) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_KillExecutors{KillExecutors: &replogv1.KillExecutors{
+		App: string(app), Executors: executorNumbers(ids), Reason: model.TrimReason(reason),
+	}}}
+}
+
+func confirmExecutorsCommand(app model.AppID, ids []model.ExecutorID) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: string(app),
+		Kind: &replogv1.Command_ConfirmExecutors{ConfirmExecutors: &replogv1.ConfirmExecutors{
+			App: string(app), Executors: executorNumbers(ids),
+		}},
+	}
+}
+
+// expiry names an executor whose deadline has passed, as it was when judged.
+type expiry struct {
+	ref    model.ExecutorRef
+	change uint64
+	reason string
+}
+
+func expireExecutorsCommand(list []expiry) *replogv1.Command {
+	cmd := &replogv1.ExpireExecutors{}
+	for _, e := range list {
+		cmd.Executors = append(cmd.Executors, &replogv1.Expiry{
+			App: string(e.ref.App), Executor: int32(e.ref.Executor), ChangeIndex: e.change, Reason: model.TrimReason(e.reason),
+		})
+	}
+	return &replogv1.Command{Kind: &replogv1.Command_ExpireExecutors{ExpireExecutors: cmd}}
+}
+
+func settleAppsCommand(apps []string) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_SettleApps{SettleApps: &replogv1.SettleApps{Apps: apps}}}
+}
+
+// finishAppCommand is the leader's own verdict on an application (no token).
+func finishAppCommand(app model.AppID, state model.AppState, reason string, exitCode int) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: "master",
+		Kind: &replogv1.Command_FinishApp{FinishApp: &replogv1.FinishApp{
+			App: string(app), State: string(state), Reason: model.TrimReason(reason), ExitCode: int32(exitCode),
+		}},
+	}
+}
+
+func executorNumbers(ids []model.ExecutorID) []int32 {
+	out := make([]int32, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, int32(id))
+	}
+	return out
+}

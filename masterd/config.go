@@ -1,0 +1,113 @@
+package masterd
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// Config is what a master needs to know. Ports of 0 are chosen by the kernel.
+type Config struct {
+	DataDir   string
+	Bind      string // host or address that the listeners bind
+	Advertise string // host that others dial; "" = Bind
+	GRPCPort  int
+	RaftPort  int
+	SerfPort  int
+	HTTPPort  int
+	Join      []string // host:port of Serf listeners
+	// BootstrapExpect is how many masters found a cluster together.
+	BootstrapExpect int
+
+	RaftPreset        string // lan, fast, wan, rig
+	LogStore          string // wal, boltdb
+	SnapshotThreshold uint64
+	SnapshotInterval  time.Duration
+
+	// Seeds are the settings of a new cluster; an existing one keeps its own.
+	Seeds model.Settings
+
+	WorkerBeat    time.Duration
+	WorkerTimeout time.Duration
+	DriverTimeout time.Duration
+
+	Version string
+}
+
+// Deps are the things a master is handed.
+type Deps struct {
+	Logger hclog.Logger
+	// ServerTLS and ClientTLS secure gRPC and Raft; nil = plain TCP.
+	ServerTLS *tls.Config
+	ClientTLS *tls.Config
+}
+
+// Limits of a master.
+const (
+	barrierTimeout    = 10 * time.Second
+	transferTimeout   = 5 * time.Second
+	proposeTimeout    = 10 * time.Second
+	helloTimeout      = 10 * time.Second
+	beliefInterval    = time.Second
+	loopTick          = time.Second
+	peerCallTimeout   = 5 * time.Second
+	maxPeerConns      = 1024
+	maxPlacementsPass = 4096 // of one scheduling pass
+	maxPlacementsCmd  = 64   // in one command
+	orderResend       = model.PlacedResendMilli * time.Millisecond
+	shutdownGrace     = 10 * time.Second
+)
+
+func (c Config) withDefaults() Config {
+	if c.Bind == "" {
+		c.Bind = "127.0.0.1"
+	}
+	if c.Advertise == "" {
+		c.Advertise = c.Bind
+	}
+	if c.BootstrapExpect == 0 {
+		c.BootstrapExpect = 1
+	}
+	if c.RaftPreset == "" {
+		c.RaftPreset = "lan"
+	}
+	if c.LogStore == "" {
+		c.LogStore = "wal"
+	}
+	if c.WorkerBeat == 0 {
+		c.WorkerBeat = time.Second
+	}
+	if c.WorkerTimeout == 0 {
+		c.WorkerTimeout = 10 * time.Second
+	}
+	if c.DriverTimeout == 0 {
+		c.DriverTimeout = 30 * time.Second
+	}
+	if c.Seeds == (model.Settings{}) {
+		c.Seeds = model.DefaultSettings()
+	}
+	return c
+}
+
+func (c Config) listen(port int) (net.Listener, error) {
+	addr := net.JoinHostPort(c.Bind, fmt.Sprint(port))
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+// advertised joins the advertised host with the port a listener was given.
+func (c Config) advertised(l net.Listener) string {
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return l.Addr().String()
+	}
+	return net.JoinHostPort(c.Advertise, port)
+}

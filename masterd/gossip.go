@@ -1,0 +1,182 @@
+package masterd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hearthd/hearth/gossip"
+	"github.com/hearthd/hearth/model"
+)
+
+// identityTick is how often the gossip tags and the identity file are compared
+// with the state, besides on events.
+const identityTick = 5 * time.Second
+
+func (m *Master) openGossip() (err error) {
+	m.goss, err = gossip.New(gossip.Config{
+		NodeID:        string(m.id.ID()),
+		BindHost:      m.cfg.Bind,
+		BindPort:      m.cfg.SerfPort,
+		AdvertiseHost: m.cfg.Advertise,
+		Tags:          m.tags(),
+		Join:          m.cfg.Join,
+		Logger:        m.log.Named("gossip"),
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.goss.Start(); err != nil {
+		return err
+	}
+	m.refreshDirectory()
+	return nil
+}
+
+// refreshDirectory copies gossip's word on the masters' addresses to where the
+// transport reads it for each message, without a lock.
+func (m *Master) refreshDirectory() {
+	dir := make(map[model.MasterID]gossip.Tags)
+	for _, mb := range m.masterMembers() {
+		dir[model.MasterID(mb.ID)] = mb.Tags
+	}
+	m.directory.Store(&dir)
+}
+
+// directoryOf returns the last known tags of a master.
+func (m *Master) directoryOf(id model.MasterID) (gossip.Tags, bool) {
+	dir := m.directory.Load()
+	if dir == nil {
+		return gossip.Tags{}, false
+	}
+	t, ok := (*dir)[id]
+	return t, ok
+}
+
+// tags is what this master says of itself in gossip.
+func (m *Master) tags() gossip.Tags {
+	settled := m.id.Settled()
+	return gossip.Tags{
+		Role:            gossip.RoleMaster,
+		ID:              string(m.id.ID()),
+		Cluster:         settled,
+		GRPCAddr:        m.GRPCAddr(),
+		RaftAddr:        m.RaftAddr(),
+		HTTPAddr:        m.HTTPAddr(),
+		BootstrapExpect: m.cfg.BootstrapExpect,
+		Bootstrapped:    !settled.IsZero() || m.hasState(),
+		Version:         m.cfg.Version,
+	}
+}
+
+// watchGossip drains membership events: they only wake those who compare.
+func (m *Master) watchGossip(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ev, ok := <-m.goss.Events():
+			if !ok {
+				return nil
+			}
+			m.refreshDirectory()
+			m.log.Debug("gossip event", "kind", string(ev.Kind), "member", ev.Member.ID, "role", string(ev.Member.Role))
+			if l := m.leading.Load(); l != nil {
+				l.schedule.wake()
+			}
+		}
+	}
+}
+
+// keepIdentity settles the identity once the state names the cluster, and
+// keeps the gossip tags true.
+func (m *Master) keepIdentity(ctx context.Context) error {
+	wake, unwatch := m.hub.watchAny()
+	defer unwatch()
+	tick := time.NewTicker(identityTick)
+	defer tick.Stop()
+	var told gossip.Tags
+	for {
+		if c := m.fsm.View().Cluster(); !c.IsZero() {
+			if err := m.id.Settle(c); err != nil {
+				return fmt.Errorf("settle identity: %w", err)
+			}
+			if m.node.AppliedIndex() > 0 {
+				m.markReadyIfLed()
+			}
+		}
+		m.refreshDirectory()
+		if want := m.tags(); want != told {
+			if err := m.goss.SetTags(want); err != nil {
+				m.log.Warn("could not update gossip tags", "err", err)
+			} else {
+				told = want
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// Ready is closed once this master has served as a member of a cluster with a
+// leader for the first time.
+func (m *Master) Ready() <-chan struct{} { return m.ready }
+
+func (m *Master) markReady() { m.onceRd.Do(func() { close(m.ready) }) }
+
+func (m *Master) markReadyIfLed() {
+	if id, _ := m.node.Leader(); id != "" {
+		m.markReady()
+	}
+}
+
+// masterMembers lists the masters that gossip knows, this one included.
+func (m *Master) masterMembers() []gossip.Member {
+	var out []gossip.Member
+	for _, mb := range m.goss.Members() {
+		if mb.Role == gossip.RoleMaster {
+			out = append(out, mb)
+		}
+	}
+	return out
+}
+
+// resolveRaft returns the present Raft address of a master: gossip's word
+// first, then the replicated table. It never blocks.
+func (m *Master) resolveRaft(id model.MasterID) (string, bool) {
+	if t, ok := m.directoryOf(id); ok && t.RaftAddr != "" {
+		return t.RaftAddr, true
+	}
+	if rec, ok := m.fsm.View().Master(id); ok && rec.RaftAddr != "" {
+		return rec.RaftAddr, true
+	}
+	return "", false
+}
+
+// grpcAddrOf returns the gRPC address of a master, "" if unknown.
+func (m *Master) grpcAddrOf(id model.MasterID) string {
+	if id == m.id.ID() {
+		return m.GRPCAddr()
+	}
+	if t, ok := m.directoryOf(id); ok && t.GRPCAddr != "" {
+		return t.GRPCAddr
+	}
+	if rec, ok := m.fsm.View().Master(id); ok {
+		return rec.GRPCAddr
+	}
+	return ""
+}
+
+// masterAddrs lists the gRPC addresses of all masters in the state.
+func (m *Master) masterAddrs() []string {
+	var out []string
+	m.fsm.View().Masters(func(rec *model.Master) bool {
+		out = append(out, rec.GRPCAddr)
+		return true
+	})
+	return out
+}

@@ -1,0 +1,281 @@
+package masterd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+// runTerms turns terms into leader scopes: at most one runs at a time, and the
+// scope of a lost term is joined before the next begins. Once a second the
+// scope's belief is compared with Raft's.
+func (m *Master) runTerms(ctx context.Context) error {
+	var cur *runningTerm
+	defer func() { cur.stop() }()
+	tick := time.NewTicker(beliefInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			m.handOver(cur)
+			return nil
+		case t := <-m.node.Terms():
+			cur.stop()
+			cur = nil
+			if t.Leading {
+				cur = m.startTerm(ctx, t.Number)
+			}
+		case <-cur.ended():
+			cur = m.afterTerm(ctx, cur)
+		case <-tick.C:
+			cur = m.compareBelief(ctx, cur)
+		}
+	}
+}
+
+// runningTerm is one leader scope in progress.
+type runningTerm struct {
+	number uint64
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // valid once done is closed
+}
+
+func (m *Master) startTerm(ctx context.Context, number uint64) *runningTerm {
+	tctx, cancel := context.WithCancel(ctx)
+	t := &runningTerm{number: number, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		t.err = m.lead(tctx, number)
+	}()
+	return t
+}
+
+// stop ends the scope and joins it; nil is fine.
+func (t *runningTerm) stop() {
+	if t == nil {
+		return
+	}
+	t.cancel()
+	<-t.done
+}
+
+// ended is closed when the scope has returned; nil (never) without a scope.
+func (t *runningTerm) ended() <-chan struct{} {
+	if t == nil {
+		return nil
+	}
+	return t.done
+}
+
+// afterTerm handles a scope that returned by itself while the term went on: a
+// half leader is not tolerated, so leadership is handed away.
+func (m *Master) afterTerm(ctx context.Context, t *runningTerm) *runningTerm {
+	t.stop()
+	term, leading := m.node.Belief()
+	if !leading || term != t.number {
+		return nil
+	}
+	m.log.Error("leader scope ended while its term goes on: handing leadership over", "term", t.number, "err", t.err)
+	if err := m.transfer(ctx, ""); err != nil {
+		m.log.Warn("could not hand leadership over: trying the scope again", "term", t.number, "err", err)
+		return m.startTerm(ctx, t.number)
+	}
+	return nil
+}
+
+// compareBelief repairs a missed change of leadership.
+func (m *Master) compareBelief(ctx context.Context, cur *runningTerm) *runningTerm {
+	term, leading := m.node.Belief()
+	if id, _ := m.node.Leader(); id != "" {
+		m.lastLeader.Store(time.Now().UnixMilli())
+	}
+	switch {
+	case cur == nil && leading:
+		m.log.Warn("raft leads but no scope runs: starting it", "term", term)
+		return m.startTerm(ctx, term)
+	case cur != nil && (!leading || term != cur.number):
+		m.log.Warn("scope runs for a term that raft has left: ending it", "term", cur.number, "raft_term", term)
+		cur.stop()
+		if leading {
+			return m.startTerm(ctx, term)
+		}
+		return nil
+	}
+	return cur
+}
+
+// handOver ends the scope and, with other voters there, transfers leadership.
+func (m *Master) handOver(cur *runningTerm) {
+	if cur == nil {
+		return
+	}
+	cur.stop()
+	servers, _, err := m.node.Servers()
+	if err != nil || len(servers) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
+	defer cancel()
+	if err := m.transfer(ctx, ""); err != nil {
+		m.log.Warn("could not hand leadership over at stop", "err", err)
+	}
+}
+
+func (m *Master) transfer(ctx context.Context, to model.MasterID) error {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	return m.node.TransferLeadership(ctx, to)
+}
+
+// leadership is the soft state of one term. Everything in it can be rebuilt
+// from the view; nothing in it is replicated.
+type leadership struct {
+	m    *Master
+	term uint64
+	log  hclog.Logger
+	ctx  context.Context // ends with the term
+
+	schedule poke // wakes the scheduler
+
+	mu      sync.Mutex
+	workers map[model.WorkerID]*workerSeat
+	drivers map[model.AppID]*driverSeat
+	refused []time.Time // refusals of workers within massWindow
+	gone    []time.Time // driver losses within massWindow
+
+	sessions sync.WaitGroup // of both kinds; joined before the scope returns
+	closing  bool           // no new session may start
+}
+
+// lead is the leader scope of one term (design 6). It returns when the term's
+// context ends or a part fails; by then nothing it started runs any more.
+func (m *Master) lead(ctx context.Context, term uint64) (err error) {
+	log := m.log.With("term", term)
+	log.Info("elected: entering leader scope")
+	defer func() { log.Info("left leader scope", "err", err) }()
+
+	if err := m.settle(ctx); err != nil {
+		return err
+	}
+	group, gctx := errgroup.WithContext(ctx)
+	l := &leadership{
+		m: m, term: term, log: log, ctx: gctx,
+		schedule: newPoke(),
+		workers:  make(map[model.WorkerID]*workerSeat),
+		drivers:  make(map[model.AppID]*driverSeat),
+	}
+	l.rebuild(m.fsm.View())
+	stopAutopilot := m.startAutopilot(gctx)
+	defer stopAutopilot()
+	for name, loop := range map[string]func(context.Context) error{
+		"scheduler":  l.runScheduler,
+		"liveness":   l.runLiveness,
+		"deadlines":  l.runDeadlines,
+		"membership": l.runMembership,
+	} {
+		group.Go(func() error {
+			if err := loop(gctx); err != nil && gctx.Err() == nil {
+				return fmt.Errorf("%s loop: %w", name, err)
+			}
+			return nil
+		})
+	}
+	m.leading.Store(l)
+	m.markReady()
+	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index())
+
+	<-gctx.Done()
+	m.leading.Store(nil)
+	err = group.Wait()
+	l.closeSessions()
+	return err
+}
+
+// settle makes the replica fit to lead: everything committed is applied, the
+// cluster is named, this master's addresses are in the table.
+func (m *Master) settle(ctx context.Context) error {
+	bctx, cancel := context.WithTimeout(ctx, barrierTimeout)
+	defer cancel()
+	if err := m.node.Barrier(bctx); err != nil {
+		return fmt.Errorf("barrier at the start of the term: %w", err)
+	}
+	if m.fsm.View().Cluster().IsZero() {
+		cluster := m.id.Current()
+		if cluster.IsZero() {
+			cluster = newCluster()
+		}
+		if err := m.propose(bctx, initClusterCommand(cluster, m.cfg.Seeds)); err != nil {
+			return fmt.Errorf("name the cluster: %w", err)
+		}
+	}
+	return m.registerMaster(bctx, m.record())
+}
+
+// closeSessions refuses new sessions and waits for the present ones, whose
+// contexts have ended.
+func (l *leadership) closeSessions() {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	l.sessions.Wait()
+}
+
+// enter counts a session in, or reports that the scope is ending. The session
+// calls the returned function when it has ended.
+func (l *leadership) enter() (leave func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return nil, false
+	}
+	l.sessions.Add(1)
+	return l.sessions.Done, true
+}
+
+// propose commits a command of the master itself; a rejection is an error.
+func (m *Master) propose(ctx context.Context, cmd *replogv1.Command) error {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	res, err := m.node.Propose(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	return res.Err()
+}
+
+// registerMaster writes a master's addresses into the table if they changed.
+func (m *Master) registerMaster(ctx context.Context, rec model.Master) error {
+	if old, ok := m.fsm.View().Master(rec.ID); ok {
+		rec.ChangeIndex = old.ChangeIndex
+		if *old == rec {
+			return nil
+		}
+	}
+	if err := m.propose(ctx, registerMasterCommand(rec)); err != nil {
+		return fmt.Errorf("register master %s: %w", rec.ID, err)
+	}
+	return nil
+}
+
+// isRejected reports whether err is the FSM's refusal for one of the reasons.
+func isRejected(err error, reasons ...model.Rejection) bool {
+	var rej *model.RejectedError
+	if !errors.As(err, &rej) {
+		return false
+	}
+	for _, r := range reasons {
+		if rej.Reason == r {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package masterd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hearthd/hearth/gossip"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/raftnode"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// minQuorum is the number of voters below which cleaning up dead masters never
+// goes (HA-18).
+const minQuorum = 3
+
+// runMembership reconciles the Raft configuration and the table of masters
+// with gossip, on a timer: a visible master of this cluster that Raft does not
+// know is added (autopilot promotes it once it is stable and caught up), and a
+// member on a new address is updated. Gossip only informs: "failed" and "left"
+// change nothing here.
+func (l *leadership) runMembership(ctx context.Context) error {
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
+	for {
+		if err := l.m.reconcileMasters(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("could not reconcile masters", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (m *Master) reconcileMasters(ctx context.Context) error {
+	servers, _, err := m.node.Servers()
+	if err != nil {
+		return fmt.Errorf("read the raft configuration: %w", err)
+	}
+	known := make(map[model.MasterID]raftnode.Server, len(servers))
+	for _, s := range servers {
+		known[s.ID] = s
+	}
+	own := m.fsm.View().Cluster()
+	for _, mb := range m.masterMembers() {
+		id := model.MasterID(mb.ID)
+		if mb.Status != gossip.StatusAlive || mb.Tags.RaftAddr == "" {
+			continue
+		}
+		if c := mb.Tags.Cluster; !c.IsZero() && c != own {
+			continue
+		}
+		s, ok := known[id]
+		switch {
+		case !ok:
+			m.log.Info("adding a master", "master", mb.ID, "raft", mb.Tags.RaftAddr)
+			err = m.node.AddNonvoter(ctx, id, mb.Tags.RaftAddr)
+		case s.Addr != mb.Tags.RaftAddr && s.Voter:
+			m.log.Info("a master has moved", "master", mb.ID, "from", s.Addr, "to", mb.Tags.RaftAddr)
+			err = m.node.AddVoter(ctx, id, mb.Tags.RaftAddr)
+		case s.Addr != mb.Tags.RaftAddr:
+			err = m.node.AddNonvoter(ctx, id, mb.Tags.RaftAddr)
+		}
+		if err != nil {
+			return fmt.Errorf("change the raft configuration for master %s: %w", id, err)
+		}
+		if err := m.registerMaster(ctx, memberRecord(mb)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func memberRecord(mb gossip.Member) model.Master {
+	return model.Master{
+		ID:       model.MasterID(mb.ID),
+		GRPCAddr: mb.Tags.GRPCAddr,
+		RaftAddr: mb.Tags.RaftAddr,
+		SerfAddr: mb.SerfAddr,
+		HTTPAddr: mb.Tags.HTTPAddr,
+		Version:  mb.Tags.Version,
+	}
+}
+
+// startAutopilot runs the promotion of stable masters for one term.
+func (m *Master) startAutopilot(ctx context.Context) (stop func()) {
+	return m.node.StartAutopilot(ctx, raftnode.AutopilotDeps{
+		KnownServers: m.knownServers,
+		PeerStats:    m.peerStats,
+		MinQuorum:    minQuorum,
+		Logger:       m.log.Named("autopilot"),
+	})
+}
+
+// knownServers lists the masters for autopilot: the table, with gossip's word
+// on who is alive.
+func (m *Master) knownServers() []raftnode.KnownServer {
+	alive := make(map[model.MasterID]gossip.Member)
+	for _, mb := range m.masterMembers() {
+		if mb.Status == gossip.StatusAlive {
+			alive[model.MasterID(mb.ID)] = mb
+		}
+	}
+	var out []raftnode.KnownServer
+	m.fsm.View().Masters(func(rec *model.Master) bool {
+		_, ok := alive[rec.ID]
+		out = append(out, raftnode.KnownServer{ID: rec.ID, Addr: rec.RaftAddr, Alive: ok, Version: rec.Version})
+		return true
+	})
+	return out
+}
+
+// peerStats asks one master for its replication state.
+func (m *Master) peerStats(ctx context.Context, id model.MasterID, _ string) (lastIndex, lastTerm uint64, lastContact time.Duration, err error) {
+	conn, err := m.conns.get(m.grpcAddrOf(id))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, peerCallTimeout)
+	defer cancel()
+	r, err := rpc.PeerClient(conn).PeerStats(ctx)
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("ask master %s for its replication state: %w", id, err)
+	}
+	return r.LastIndex, r.LastTerm, time.Duration(r.LastContactMilli) * time.Millisecond, nil
+}
+
+// ownStats is this master's replication state.
+func (m *Master) ownStats() rpc.PeerStatsReply {
+	s := m.node.Stats()
+	return rpc.PeerStatsReply{
+		ID:               m.id.ID(),
+		Term:             s.Term,
+		LastIndex:        s.LastIndex,
+		LastTerm:         s.LastTerm,
+		AppliedIndex:     s.AppliedIndex,
+		LastContactMilli: s.LastContact.Milliseconds(),
+	}
+}

@@ -1,0 +1,230 @@
+package masterd
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hearthd/hearth/fsm"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// DriverSession serves one driver session on the leader.
+func (s sessionService) DriverSession(ctx context.Context, stream rpc.DriverSessionStream) error {
+	l := s.m.leading.Load()
+	if l == nil {
+		return s.m.notLeader()
+	}
+	leave, ok := l.enter()
+	if !ok {
+		return s.m.notLeader()
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(l.ctx, cancel)
+	defer stop()
+
+	up, err := recvWithin(ctx, helloTimeout, stream.Recv)
+	if err != nil {
+		return fmt.Errorf("driver hello: %w", err)
+	}
+	if up.Hello == nil {
+		return fmt.Errorf("%w: the first message of a driver session must be a hello", model.ErrInvalid)
+	}
+	ds := &driverSession{
+		l: l, stream: stream, hello: *up.Hello, cancel: cancel,
+		out:      make(chan model.DriverDown, sessionOutbound),
+		confirms: make(chan []model.ExecutorID, sessionReports),
+		sent:     make(map[model.ExecutorID]uint64),
+	}
+	return ds.serve(ctx)
+}
+
+// driverSession is the leader's end of one driver session. sent belongs to the
+// goroutine of syncLoop: it says up to which change each executor was told.
+type driverSession struct {
+	l        *leadership
+	stream   rpc.DriverSessionStream
+	hello    model.DriverHello
+	cancel   context.CancelFunc
+	out      chan model.DriverDown
+	confirms chan []model.ExecutorID
+	sent     map[model.ExecutorID]uint64
+}
+
+func (s *driverSession) serve(ctx context.Context) error {
+	a, ok := s.l.m.fsm.View().App(s.hello.App)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: application %s", model.ErrNotFound, s.hello.App)
+	case subtle.ConstantTimeCompare([]byte(a.Token), []byte(s.hello.Token)) != 1:
+		return fmt.Errorf("%w: wrong session token for application %s", model.ErrUnauthenticated, s.hello.App)
+	case a.Spec.Kind != model.AppKindDriver:
+		return fmt.Errorf("%w: application %s has no driver", model.ErrInvalid, s.hello.App)
+	case a.State.Terminal():
+		return s.stream.Send(model.DriverDown{Ended: &model.DriverEnded{State: a.State, Reason: a.Reason}})
+	}
+	wake, unwatch := s.l.m.hub.watchApp(s.hello.App)
+	defer unwatch()
+	unseat := s.l.seatDriver(s.hello.App, s.hello.Addr, s.cancel)
+	defer unseat()
+	s.l.log.Info("driver session open", "app", string(s.hello.App))
+
+	g, gctx := errgroup.WithContext(ctx)
+	received := make(chan error, 1)
+	go func() { received <- s.recvLoop(gctx) }()
+	g.Go(func() error {
+		select {
+		case err := <-received:
+			return err
+		case <-gctx.Done():
+			return gctx.Err()
+		}
+	})
+	g.Go(func() error { return s.confirmLoop(gctx) })
+	g.Go(func() error { return s.syncLoop(gctx, wake) })
+	err := g.Wait()
+	s.l.log.Info("driver session closed", "app", string(s.hello.App), "err", err)
+	if s.l.ctx.Err() != nil {
+		return s.l.m.notLeader()
+	}
+	return err
+}
+
+func (s *driverSession) recvLoop(ctx context.Context) error {
+	for {
+		up, err := s.stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch {
+		case up.Beat != nil:
+			s.l.answeredDriver(s.hello.App)
+			select {
+			case s.out <- model.DriverDown{BeatAck: up.Beat}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		case up.Confirm != nil:
+			select {
+			case s.confirms <- up.Confirm:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		default:
+			return fmt.Errorf("%w: a driver session's message has no known content", model.ErrInvalid)
+		}
+	}
+}
+
+// confirmLoop commits that executors have registered with their driver. A
+// rejected confirmation (the executor has ended meanwhile) is no fault.
+func (s *driverSession) confirmLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case ids := <-s.confirms:
+			err := s.l.m.propose(ctx, confirmExecutorsCommand(s.hello.App, ids))
+			if err != nil && !isRejected(err, model.RejectAppEnded, model.RejectUnknownExecutor, model.RejectUnknownApp) {
+				return fmt.Errorf("confirm executors of %s: %w", s.hello.App, err)
+			}
+		}
+	}
+}
+
+// syncLoop is the only sender: first the whole list, then what changed.
+func (s *driverSession) syncLoop(ctx context.Context, wake poke) error {
+	v := s.l.m.fsm.View()
+	all := &model.DriverExecutors{Index: v.Index(), BeatMilli: s.l.m.cfg.WorkerBeat.Milliseconds()}
+	v.Executors(s.hello.App, func(e *model.Executor) bool {
+		s.sent[e.ID] = e.ChangeIndex
+		all.Executors = append(all.Executors, driverExecutor(v, e))
+		return true
+	})
+	if err := s.stream.Send(model.DriverDown{Executors: all}); err != nil {
+		return err
+	}
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
+	for {
+		if done, err := s.sync(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case d := <-s.out:
+			if err := s.stream.Send(d); err != nil {
+				return err
+			}
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// sync sends every change that the driver has not been told; done is true once
+// the application has ended and the driver knows it.
+func (s *driverSession) sync() (done bool, err error) {
+	v := s.l.m.fsm.View()
+	var changes []model.DriverExecutor
+	unfinished := make(map[model.ExecutorID]struct{})
+	v.Executors(s.hello.App, func(e *model.Executor) bool {
+		unfinished[e.ID] = struct{}{}
+		if at, ok := s.sent[e.ID]; !ok || at < e.ChangeIndex {
+			s.sent[e.ID] = e.ChangeIndex
+			changes = append(changes, driverExecutor(v, e))
+		}
+		return true
+	})
+	for id := range s.sent {
+		if _, ok := unfinished[id]; ok {
+			continue
+		}
+		delete(s.sent, id)
+		changes = append(changes, endedExecutor(v, model.ExecutorRef{App: s.hello.App, Executor: id}))
+	}
+	for i := range changes {
+		if err := s.stream.Send(model.DriverDown{Change: &changes[i]}); err != nil {
+			return false, err
+		}
+	}
+	a, ok := v.App(s.hello.App)
+	if ok && !a.State.Terminal() {
+		return false, nil
+	}
+	ended := model.DriverEnded{State: model.AppFailed, Reason: "the cluster has forgotten this application"}
+	if ok {
+		ended = model.DriverEnded{State: a.State, Reason: a.Reason}
+	}
+	return true, s.stream.Send(model.DriverDown{Ended: &ended})
+}
+
+func driverExecutor(v *fsm.View, e *model.Executor) model.DriverExecutor {
+	d := model.DriverExecutor{
+		ID: e.ID, Worker: e.Worker, Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: e.Resources,
+		State: e.State, Cause: e.Cause, ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason,
+		Secret: e.Secret, Profile: e.Profile, Index: e.ChangeIndex,
+	}
+	if w, ok := v.Worker(e.Worker); ok {
+		d.Host = w.Offer.Hostname
+	}
+	return d
+}
+
+// endedExecutor describes an executor that is no longer among the unfinished.
+func endedExecutor(v *fsm.View, ref model.ExecutorRef) model.DriverExecutor {
+	if e, ok := v.Executor(ref); ok {
+		return driverExecutor(v, e)
+	}
+	return model.DriverExecutor{
+		ID: ref.Executor, State: model.ExecutorLost, Cause: model.CauseInfra, ExitCode: -1,
+		Reason: "no longer known to the cluster", Index: v.Index(),
+	}
+}

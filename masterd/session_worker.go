@@ -1,0 +1,402 @@
+package masterd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hearthd/hearth/fsm"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// Queues of one session. A full one makes the other side wait.
+const (
+	sessionOutbound = 64
+	sessionReports  = 16
+)
+
+// sessionService lets rpc deliver sessions to the leader scope.
+type sessionService struct{ m *Master }
+
+// WorkerSession serves one worker session on the leader.
+func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSessionStream) error {
+	l := s.m.leading.Load()
+	if l == nil {
+		return s.m.notLeader()
+	}
+	leave, ok := l.enter()
+	if !ok {
+		return s.m.notLeader()
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(l.ctx, cancel)
+	defer stop()
+
+	hello, err := recvWithin(ctx, helloTimeout, stream.Recv)
+	if err != nil {
+		return fmt.Errorf("worker hello: %w", err)
+	}
+	if hello.Hello == nil {
+		return fmt.Errorf("%w: the first message of a worker session must be a hello", model.ErrInvalid)
+	}
+	ws := &workerSession{
+		l: l, stream: stream, hello: *hello.Hello, cancel: cancel,
+		out:      make(chan model.WorkerDown, sessionOutbound),
+		reports:  make(chan model.WorkerReport, sessionReports),
+		launched: make(map[model.ExecutorRef]time.Time),
+		killed:   make(map[model.ExecutorRef]time.Time),
+		apps:     make(map[model.AppID]struct{}),
+	}
+	return ws.serve(ctx)
+}
+
+// recvWithin bounds the wait for the first message of a stream. The goroutine
+// left behind by a time-out ends with the stream, which the caller's return
+// closes.
+func recvWithin[T any](ctx context.Context, d time.Duration, recv func() (T, error)) (T, error) {
+	type got struct {
+		v   T
+		err error
+	}
+	ch := make(chan got, 1)
+	go func() {
+		v, err := recv()
+		ch <- got{v, err}
+	}()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var zero T
+	select {
+	case g := <-ch:
+		return g.v, g.err
+	case <-ctx.Done():
+		return zero, ctx.Err()
+	case <-t.C:
+		return zero, fmt.Errorf("%w: nothing received within %s", model.ErrUnavailable, d)
+	}
+}
+
+// workerSession is the leader's end of one session. Orders are level-triggered:
+// the session compares what the view says of this worker with what it has sent.
+// launched, killed and apps belong to the goroutine of syncLoop.
+type workerSession struct {
+	l       *leadership
+	stream  rpc.WorkerSessionStream
+	hello   model.WorkerHello
+	cancel  context.CancelFunc
+	out     chan model.WorkerDown
+	reports chan model.WorkerReport
+
+	launched map[model.ExecutorRef]time.Time
+	killed   map[model.ExecutorRef]time.Time
+	apps     map[model.AppID]struct{}
+}
+
+func (s *workerSession) serve(ctx context.Context) error {
+	if err := s.admit(); err != nil {
+		return err
+	}
+	if rehello, err := s.register(ctx); err != nil {
+		return err
+	} else if rehello != "" {
+		return s.stream.Send(model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(), Reason: rehello}})
+	}
+	wake, unwatch := s.l.m.hub.watchWorker(s.hello.Worker)
+	defer unwatch()
+	unseat := s.l.seatWorker(s.hello.Worker, s.cancel)
+	defer unseat()
+	s.l.log.Info("worker session open", "worker", string(s.hello.Worker), "incarnation", s.hello.Incarnation, "inventory", len(s.hello.Inventory))
+
+	if err := s.stream.Send(model.WorkerDown{Welcome: s.welcome()}); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	// Recv ends when the stream does, which is after this function returned.
+	received := make(chan error, 1)
+	go func() { received <- s.recvLoop(gctx) }()
+	g.Go(func() error {
+		select {
+		case err := <-received:
+			return err
+		case <-gctx.Done():
+			return gctx.Err()
+		}
+	})
+	g.Go(func() error { return s.reportLoop(gctx) })
+	g.Go(func() error { return s.syncLoop(gctx, wake) })
+	g.Go(func() error { return s.sendLoop(gctx) })
+	err := g.Wait()
+	s.l.log.Info("worker session closed", "worker", string(s.hello.Worker), "err", err)
+	if s.l.ctx.Err() != nil {
+		return s.l.m.notLeader()
+	}
+	return err
+}
+
+// admit refuses a worker that has obeyed someone newer than this leader, or
+// that belongs to another cluster.
+func (s *workerSession) admit() error {
+	own := s.l.m.fsm.View().Cluster()
+	if err := own.Accepts(s.hello.Cluster); err != nil {
+		return fmt.Errorf("worker %s: %w", s.hello.Worker, err)
+	}
+	if s.hello.Cluster == own && s.hello.HighestTerm > s.l.term {
+		return fmt.Errorf("%w: worker %s has obeyed term %d, this master leads term %d", model.ErrNotLeader, s.hello.Worker, s.hello.HighestTerm, s.l.term)
+	}
+	return nil
+}
+
+// register commits the worker's Hello. rehello is not empty if the worker must
+// come again under a new incarnation.
+func (s *workerSession) register(ctx context.Context) (rehello string, err error) {
+	err = s.l.m.propose(ctx, registerWorkerCommand(s.hello))
+	if isRejected(err, model.RejectIncarnation) {
+		return fmt.Sprintf("declared dead: incarnation %d is over", s.hello.Incarnation), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("register worker %s: %w", s.hello.Worker, err)
+	}
+	for _, r := range s.hello.Inventory {
+		s.apps[r.Ref.App] = struct{}{}
+	}
+	for _, a := range s.hello.Apps {
+		s.apps[a] = struct{}{}
+	}
+	return "", nil
+}
+
+func (s *workerSession) fence() model.Fence {
+	v := s.l.m.fsm.View()
+	return model.Fence{
+		Cluster:     v.Cluster(),
+		Term:        s.l.term,
+		Incarnation: s.hello.Incarnation,
+		ViewIndex:   v.Index(),
+	}
+}
+
+func (s *workerSession) welcome() *model.WorkerWelcome {
+	return &model.WorkerWelcome{
+		Fence:      s.fence(),
+		Leader:     s.l.m.ID(),
+		Masters:    s.l.m.masterAddrs(),
+		BeatMilli:  s.l.m.cfg.WorkerBeat.Milliseconds(),
+		DeathMilli: s.l.m.cfg.WorkerTimeout.Milliseconds(),
+	}
+}
+
+// recvLoop reads until the stream ends.
+func (s *workerSession) recvLoop(ctx context.Context) error {
+	for {
+		up, err := s.stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch {
+		case up.Beat != nil:
+			s.l.answeredWorker(s.hello.Worker)
+			err = s.push(ctx, model.WorkerDown{BeatAck: up.Beat})
+		case up.Report != nil:
+			select {
+			case s.reports <- *up.Report:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		case up.Leave != nil:
+			err = s.leave(ctx, up.Leave.Reason)
+		default:
+			err = fmt.Errorf("%w: a worker session's message has no known content", model.ErrInvalid)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *workerSession) push(ctx context.Context, d model.WorkerDown) error {
+	select {
+	case s.out <- d:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *workerSession) sendLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case d := <-s.out:
+			if err := s.stream.Send(d); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// reportLoop commits reports in order and acknowledges them after that.
+func (s *workerSession) reportLoop(ctx context.Context) error {
+	for {
+		var r model.WorkerReport
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case r = <-s.reports:
+		}
+		r.Incarnation = s.hello.Incarnation
+		if err := s.l.m.propose(ctx, reportExecutorsCommand(s.hello.Worker, r)); err != nil {
+			return fmt.Errorf("commit report %d of worker %s: %w", r.Seq, s.hello.Worker, err)
+		}
+		if err := s.push(ctx, model.WorkerDown{ReportAck: &model.ReportAck{Seq: r.Seq}}); err != nil {
+			return err
+		}
+		if err := s.killStrangers(ctx, r.Executors); err != nil {
+			return err
+		}
+	}
+}
+
+// killStrangers orders the end of processes that the state does not know as
+// unfinished: absence from a list is never an order, so each gets its own.
+func (s *workerSession) killStrangers(ctx context.Context, reports []model.ExecutorReport) error {
+	v := s.l.m.fsm.View()
+	for _, r := range reports {
+		if r.State.Terminal() {
+			continue
+		}
+		if e, ok := v.Executor(r.Ref); ok && !e.State.Terminal() && e.Worker == s.hello.Worker {
+			continue
+		}
+		reason := "unknown to the cluster"
+		if a, ok := v.App(r.Ref.App); ok && a.State.Terminal() {
+			reason = "its application has ended"
+		} else if ok {
+			reason = "given up by the cluster"
+		}
+		order := &model.KillOrder{Fence: s.fence(), Ref: r.Ref, GraceMilli: model.KillGraceMilli, Reason: reason}
+		if err := s.push(ctx, model.WorkerDown{Kill: order}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncLoop compares on each wake-up and at least once a second.
+func (s *workerSession) syncLoop(ctx context.Context, wake poke) error {
+	if err := s.killStrangers(ctx, s.hello.Inventory); err != nil {
+		return err
+	}
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
+	for {
+		if err := s.sync(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// sync sends what the state wants of this worker and has not been sent, or was
+// sent so long ago that it may be lost.
+func (s *workerSession) sync(ctx context.Context) error {
+	v := s.l.m.fsm.View()
+	w, ok := v.Worker(s.hello.Worker)
+	if ok && w.State == model.WorkerLeft && w.Incarnation == s.hello.Incarnation {
+		return nil // on its own word; the worker closes the session
+	}
+	if !ok || w.Incarnation != s.hello.Incarnation || w.State.Gone() {
+		err := s.push(ctx, model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(), Reason: "declared dead"}})
+		return errors.Join(err, fmt.Errorf("%w: worker %s", model.ErrDeclaredDead, s.hello.Worker))
+	}
+	fence := model.Fence{Cluster: v.Cluster(), Term: s.l.term, Incarnation: s.hello.Incarnation, ViewIndex: v.Index()}
+	var orders []model.WorkerDown
+	unfinished := make(map[model.ExecutorRef]struct{})
+	now := time.Now()
+	v.WorkerExecutors(s.hello.Worker, func(e *model.Executor) bool {
+		ref := e.Ref()
+		unfinished[ref] = struct{}{}
+		s.apps[ref.App] = struct{}{}
+		switch {
+		case e.State == model.ExecutorPlaced && now.Sub(s.launched[ref]) >= orderResend:
+			if a, ok := v.App(e.App); ok {
+				s.launched[ref] = now
+				orders = append(orders, model.WorkerDown{Launch: s.launch(fence, a, e)})
+			}
+		case e.State == model.ExecutorKilling && now.Sub(s.killed[ref]) >= orderResend:
+			s.killed[ref] = now
+			orders = append(orders, model.WorkerDown{Kill: &model.KillOrder{Fence: fence, Ref: ref, GraceMilli: model.KillGraceMilli, Reason: e.Reason}})
+		}
+		return true
+	})
+	orders = append(orders, s.endedApps(v, fence, unfinished)...)
+	s.forget(unfinished)
+	for _, o := range orders {
+		if err := s.push(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *workerSession) launch(fence model.Fence, a *model.App, e *model.Executor) *model.LaunchOrder {
+	return &model.LaunchOrder{
+		Fence: fence, Ref: e.Ref(), Spec: a.Spec, Profile: e.Profile,
+		Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: e.Resources,
+		Secret: e.Secret, MasterAddr: s.l.m.masterAddrs(),
+	}
+}
+
+// endedApps tells the worker once per session which applications are over and
+// have no executor left on it.
+func (s *workerSession) endedApps(v *fsm.View, fence model.Fence, unfinished map[model.ExecutorRef]struct{}) []model.WorkerDown {
+	here := make(map[model.AppID]struct{}, len(unfinished))
+	for ref := range unfinished {
+		here[ref.App] = struct{}{}
+	}
+	var out []model.WorkerDown
+	for id := range s.apps {
+		if _, busy := here[id]; busy {
+			continue
+		}
+		if a, ok := v.App(id); ok && !a.State.Terminal() {
+			continue
+		}
+		delete(s.apps, id)
+		out = append(out, model.WorkerDown{AppEnded: &model.AppEndedOrder{Fence: fence, App: id}})
+	}
+	return out
+}
+
+// forget drops what was remembered of executors that are over.
+func (s *workerSession) forget(unfinished map[model.ExecutorRef]struct{}) {
+	for ref := range s.launched {
+		if _, ok := unfinished[ref]; !ok {
+			delete(s.launched, ref)
+		}
+	}
+	for ref := range s.killed {
+		if _, ok := unfinished[ref]; !ok {
+			delete(s.killed, ref)
+		}
+	}
+}
+
+// leave commits LEFT and tells the worker so.
+func (s *workerSession) leave(ctx context.Context, reason string) error {
+	if err := s.l.m.propose(ctx, leaveWorkerCommand(s.hello.Worker, s.hello.Incarnation, reason)); err != nil {
+		return fmt.Errorf("commit leave of worker %s: %w", s.hello.Worker, err)
+	}
+	return s.push(ctx, model.WorkerDown{LeaveOK: &model.LeaveOK{}})
+}
