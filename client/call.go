@@ -35,9 +35,12 @@ func judge(err error) verdict {
 	switch {
 	case errors.Is(err, errClosed):
 		return final
-	case errors.Is(err, model.ErrOutcomeUnknown),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, model.ErrOutcomeUnknown):
 		return unknown
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		// Package rpc says OUTCOME_UNKNOWN once a change has been sent; this
+		// one had not been.
+		return again
 	case errors.Is(err, model.ErrNotLeader), errors.Is(err, model.ErrNoLeader), errors.Is(err, model.ErrUnavailable):
 		return again
 	}

@@ -153,15 +153,19 @@ func (d *DriverSession) tryDirect(ctx context.Context, addr string) error {
 	if !ok {
 		return err
 	}
-	if since, bad := d.undialable[hint]; !bad || time.Since(since) > undialableFor {
+	since, bad := d.undialable[hint]
+	if !bad || time.Since(since) > undialableFor {
 		delete(d.undialable, hint)
 		herr := d.session(ctx, hint, false)
 		if herr == nil || rpc.Answered(herr) || d.connected || ctx.Err() != nil {
 			return herr
 		}
+	}
+	err = d.session(ctx, addr, true)
+	if d.connected && !bad { // the standby reached it, so it lives
 		d.undialable[hint] = time.Now()
 	}
-	return d.session(ctx, addr, true)
+	return err
 }
 
 // session runs one session at addr: nil once the application has ended.
@@ -174,65 +178,94 @@ func (d *DriverSession) session(ctx context.Context, addr string, proxy bool) er
 	if err != nil {
 		return err
 	}
-	r := newReceiver(s)
-	defer r.stop()
+	l := &live{d: d, s: s, r: newReceiver(s), addr: addr, proxy: proxy, beat: time.NewTicker(defaultBeat)}
+	defer l.r.stop()
+	defer l.beat.Stop()
 	hello := model.DriverHello{App: d.cfg.App, Token: d.cfg.Token, Addr: d.cfg.Addr}
 	if err := s.Send(model.DriverUp{Hello: &hello}); err != nil {
-		return r.reason(err, d.cfg.BeatTimeout)
+		return l.r.reason(err, d.cfg.BeatTimeout)
 	}
-	beat := time.NewTicker(defaultBeat)
-	defer beat.Stop()
-	var number uint64
+	return l.run(ctx)
+}
+
+// live is one open session; owned by Run.
+type live struct {
+	d      *DriverSession
+	s      rpc.DriverSessionClient
+	r      *receiver
+	addr   string
+	proxy  bool
+	beat   *time.Ticker
+	number uint64 // of the last beat
+	listed bool   // the whole list has come
+}
+
+// run serves the session: nil once the application has ended.
+func (l *live) run(ctx context.Context) error {
+	limit := l.d.cfg.BeatTimeout
 	lastHeard := time.Now()
-	silence := time.NewTimer(d.cfg.BeatTimeout)
+	silence := time.NewTimer(limit)
 	defer silence.Stop()
-	listed := false
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-silence.C:
-			if left := d.cfg.BeatTimeout - time.Since(lastHeard); left > 0 {
-				silence.Reset(left)
-				continue
+			left := limit - time.Since(lastHeard)
+			if left <= 0 {
+				return fmt.Errorf("%w: master %s has not answered for %s", model.ErrUnavailable, l.addr, limit)
 			}
-			return fmt.Errorf("%w: master %s has not answered for %s", model.ErrUnavailable, addr, d.cfg.BeatTimeout)
-		case <-beat.C:
-			number++
-			err = s.Send(model.DriverUp{Beat: &model.Beat{Number: number}})
-			if err == nil && listed {
-				err = d.sendConfirm(s)
+			silence.Reset(left)
+		case <-l.beat.C:
+			l.number++
+			err = l.s.Send(model.DriverUp{Beat: &model.Beat{Number: l.number}})
+			if err == nil {
+				err = l.confirm()
 			}
-		case <-d.wake:
-			if listed { // otherwise the list's arrival sends them
-				err = d.sendConfirm(s)
-			}
-		case in := <-r.ch:
+		case <-l.d.wake:
+			err = l.confirm()
+		case in := <-l.r.ch:
 			if in.err != nil {
 				return in.err
 			}
 			lastHeard = time.Now()
 			if in.msg.Ended != nil {
-				d.cfg.Handler.Ended(*in.msg.Ended)
+				l.d.cfg.Handler.Ended(*in.msg.Ended)
 				return nil
 			}
-			if l := in.msg.Executors; l != nil {
-				listed = true
-				d.established(addr, proxy)
-				if l.BeatMilli > 0 {
-					beat.Reset(max(minBeat, time.Duration(l.BeatMilli)*time.Millisecond))
-				}
-				d.replace(*l)
-				err = d.sendConfirm(s)
-			}
-			if in.msg.Change != nil {
-				d.change(*in.msg.Change)
-			}
+			err = l.take(in.msg)
 		}
 		if err != nil {
-			return r.reason(err, d.cfg.BeatTimeout)
+			return l.r.reason(err, limit)
 		}
 	}
+}
+
+// take applies one message other than the end.
+func (l *live) take(m model.DriverDown) error {
+	if m.Change != nil {
+		l.d.change(*m.Change)
+	}
+	list := m.Executors
+	if list == nil {
+		return nil
+	}
+	l.listed = true
+	l.d.established(l.addr, l.proxy)
+	if list.BeatMilli > 0 {
+		l.beat.Reset(max(minBeat, time.Duration(list.BeatMilli)*time.Millisecond))
+	}
+	l.d.replace(*list)
+	return l.confirm()
+}
+
+// confirm sends what waits to be confirmed; before the list it cannot know.
+func (l *live) confirm() error {
+	if !l.listed {
+		return nil
+	}
+	return l.d.sendConfirm(l.s)
 }
 
 func (d *DriverSession) established(addr string, proxy bool) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearthd/hearth/internal/simnet"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -16,7 +17,6 @@ import (
 type fakeCluster struct {
 	mu       sync.Mutex
 	leader   string            // address; "" = none
-	hint     string            // overrides what standbys name, for a leader that cannot be dialled
 	index    uint64            // applied
 	oldest   uint64            // bases below are expired
 	answers  map[string]string // request id -> application
@@ -24,6 +24,23 @@ type fakeCluster struct {
 	changed  chan struct{}     // closed and replaced on each change
 	apps     map[model.AppID]model.AppView
 	transfer int
+	// sim replaces loopback for tests in virtual time.
+	sim *simnet.Network
+}
+
+// listen opens the listener of one more master.
+func (c *fakeCluster) listen() (net.Listener, error) {
+	if c.sim == nil {
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	return c.sim.Host("master").Listen(":0")
+}
+
+func (c *fakeCluster) dialer() rpc.DialFunc {
+	if c.sim == nil {
+		return nil
+	}
+	return c.sim.Host("master").Dial
 }
 
 func newFakeCluster() *fakeCluster {
@@ -110,7 +127,7 @@ func (c *cuttable) cut() {
 // master starts one; change sets its faults before it serves.
 func (c *fakeCluster) master(t *testing.T, change func(*fakeMaster)) *fakeMaster {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := c.listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +135,7 @@ func (c *fakeCluster) master(t *testing.T, change func(*fakeMaster)) *fakeMaster
 	if change != nil {
 		change(m)
 	}
-	s := rpc.NewServer(rpc.ServerConfig{Listener: m.lis, Leader: m}, rpc.Services{Cluster: m, Drivers: m})
+	s := rpc.NewServer(rpc.ServerConfig{Listener: m.lis, Leader: m, Dial: c.dialer()}, rpc.Services{Cluster: m, Drivers: m})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -263,7 +280,7 @@ func deadAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-var spec = model.AppSpec{ //nolint:gochecknoglobals // a constant
+var spec = model.AppSpec{
 	Name: "app", Kind: model.AppKindCommand, Executors: 1, Restart: model.RestartNever,
 	Profile: model.Profile{MemoryMiB: 1}, Command: model.Command{Argv: []string{"true"}},
 }

@@ -52,12 +52,14 @@ type LeaderFinder struct {
 	hint   string   // follow this next
 	hints  int      // followed in a row
 	failed string   // the last that failed
+	// dead holds addresses that gave no answer when last asked.
+	dead map[string]bool
 }
 
 // NewLeaderFinder starts with these gRPC addresses in random order, so that
 // many callers do not all ask the same master first. rnd may be nil.
 func NewLeaderFinder(seeds []string, rnd *rand.Rand) *LeaderFinder {
-	f := &LeaderFinder{rnd: rnd}
+	f := &LeaderFinder{rnd: rnd, dead: map[string]bool{}}
 	if f.rnd == nil {
 		f.rnd = newRand()
 	}
@@ -150,15 +152,17 @@ func (f *LeaderFinder) Reached(addr string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leader, f.hint, f.failed = addr, "", ""
+	delete(f.dead, addr)
 	f.hints, f.rounds, f.tried, f.due = 0, 0, 0, false
 }
 
 // Hint records that addr was named as the leader by an answer that succeeded
-// elsewhere.
+// elsewhere. It saves a hop, no more, so an address that could not be reached
+// before is not tried for it.
 func (f *LeaderFinder) Hint(addr string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if addr == "" || addr == f.leader {
+	if addr == "" || addr == f.leader || f.dead[addr] {
 		return
 	}
 	f.leader = addr
@@ -172,6 +176,12 @@ func (f *LeaderFinder) Failed(addr string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failed = addr
+	if !rpc.Answered(err) {
+		if len(f.dead) >= MaxSeeds {
+			clear(f.dead)
+		}
+		f.dead[addr] = true
+	}
 	if f.leader == addr {
 		f.leader = ""
 	}

@@ -73,6 +73,21 @@ func TestAHintIsFollowedAtOnceAndTheLeaderRemembered(t *testing.T) {
 	}
 }
 
+func TestALeaderThatCannotBeReachedIsNotTriedToSaveAHop(t *testing.T) {
+	t.Parallel()
+	f := NewLeaderFinder([]string{"a:1"}, seeded())
+	f.Hint("b:1")
+	if got := f.Next(); got != "b:1" {
+		t.Fatalf("asked %s, not the leader", got)
+	}
+	f.Failed("b:1", model.ErrUnavailable)
+	f.Reached(f.Next())
+	f.Hint("b:1")
+	if got := f.Next(); got != "a:1" {
+		t.Fatalf("asked %s again", got)
+	}
+}
+
 func TestMastersThatPointAtEachOtherDoNotSpin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -38,8 +38,8 @@ func fill(rnd *rand.Rand, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(rnd, v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(rnd, v.Field(i))
+		for _, field := range v.Fields() {
+			fill(rnd, field)
 		}
 	case reflect.Slice:
 		n := 1 + rnd.IntN(3)

@@ -3,15 +3,16 @@ package rpc
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -88,7 +89,7 @@ func (c *Conn) Addr() string { return c.addr }
 
 // Close ends the connection and every call on it. Idempotent.
 func (c *Conn) Close() error {
-	if err := c.cc.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+	if err := c.cc.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return fmt.Errorf("close connection to %s: %w", c.addr, err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestEverySentinelIsMatchedOnTheFarSideAndNoOtherIs(t *testing.T) {
 			t.Errorf("%v: code %v, want %v", row.sentinel, st.Code(), row.code)
 		}
 		for _, other := range errorTable() {
-			if is, want := errors.Is(got, other.sentinel), other.sentinel == row.sentinel; is != want {
+			if is, want := errors.Is(got, other.sentinel), other.wire == row.wire; is != want {
 				t.Errorf("errors.Is(%v over the wire, %v) = %t, want %t", row.sentinel, other.sentinel, is, want)
 			}
 		}

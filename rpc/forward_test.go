@@ -26,7 +26,7 @@ func pair(t *testing.T, f *fakeServices) (leader *Server, cut func(), standby *S
 	return leader, lis.cut, standby
 }
 
-var commandSpec = model.AppSpec{ //nolint:gochecknoglobals // a constant
+var commandSpec = model.AppSpec{
 	Name: "app", Kind: model.AppKindCommand, Executors: 1, Restart: model.RestartNever,
 	Profile: model.Profile{MemoryMiB: 1}, Command: model.Command{Argv: []string{"true"}},
 }

@@ -48,7 +48,7 @@ type Server struct {
 	methods map[string]method
 	fwd     *forwarder
 
-	stopping context.Context // ends when Run begins to stop
+	stopping context.Context //nolint:containedctx // not a call's: ends when Run begins to stop
 	stop     context.CancelFunc
 }
 
