@@ -44,7 +44,7 @@ const (
 
 	leaderlessStop    = 5 * time.Second // a stopping worker without a session waits this long for one
 	helloTimeout      = 8 * time.Second // dial, Hello, Welcome with one master
-	noLeaderRetry     = 100 * time.Millisecond
+	reasonTimeout     = time.Second     // from a failed Send to the reason
 	backoffFirst      = 20 * time.Millisecond
 	backoffMax        = time.Second
 	reportRepeat      = 2 * time.Second // an unacknowledged report is sent again on the same session

@@ -102,7 +102,10 @@ func (a *agent) forget(ctx context.Context, e effect) {
 		return // the next attach offers it again
 	}
 	err := k.Forget(ctx, e.ref.String())
-	if err != nil && keeper.ReasonOf(err) != keeper.ReasonUnknownKey && !errors.Is(err, keeper.ErrDisconnected) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, keeper.ErrDisconnected) {
+		return // the same
+	}
+	if err != nil && keeper.ReasonOf(err) != keeper.ReasonUnknownKey {
 		a.log.Warn("exit not forgotten by the keeper", "app", e.ref.App, "executor", e.ref.Executor, "err", err)
 	}
 }

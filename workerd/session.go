@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ var (
 	errUnanswered = errors.New("the leader has not answered in time")
 	errSuspect    = errors.New("the leader is silent and gossip calls it failed")
 	errUnexpected = errors.New("unexpected message")
+	errEnded      = errors.New("the leader ended the session")
 )
 
 // sessionOwner is the agent as its session sees it. All methods may block until the agent has time,
@@ -220,8 +222,10 @@ func (s *sessions) rehello(ctx context.Context, r *model.Rehello) error {
 	return fmt.Errorf("%w: %s", errRehello, r.Reason)
 }
 
-// why prefers the reason for which the session was ended over what the stream makes of it.
+// why returns the reason for which the session has ended after a Send failed with err: reading the
+// stream tells it, at once.
 func (s *sessions) why(ctx context.Context, err error) error {
+	pause(ctx, reasonTimeout)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -233,6 +237,9 @@ func read(ctx context.Context, stream rpc.WorkerSessionClient, down chan<- model
 	for {
 		d, err := stream.Recv()
 		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errEnded
+			}
 			end(err)
 			return
 		}
