@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -112,9 +113,7 @@ func (t *tx) setTargets(p *replogv1.SetTargets) Result {
 		}
 	}
 	app := t.editApp(a.Number)
-	for id, prof := range added {
-		app.Profiles[id] = prof
-	}
+	maps.Copy(app.Profiles, added)
 	for _, c := range p.GetTotals() {
 		app.Targets[int(c.GetId())] = int(c.GetCount())
 	}

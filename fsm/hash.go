@@ -99,7 +99,8 @@ func (h *hasher) spec(a *model.App) Hash {
 	return h.sum(tagSpec, &replogv1.App{Id: string(a.ID), Spec: SpecToProto(a.Spec)})
 }
 
-func (h *hasher) executor(e *model.Executor) Hash   { return h.sum(tagExecutor, executorToProto(e)) }
+func (h *hasher) executor(e *model.Executor) Hash { return h.sum(tagExecutor, executorToProto(e)) }
+
 func (h *hasher) finished(e *model.Executor) Hash   { return h.sum(tagFinished, executorToProto(e)) }
 func (h *hasher) request(r *remembered) Hash        { return h.sum(tagRequest, requestToProto(r)) }
 func (h *hasher) auditLine(l *model.AuditLine) Hash { return h.sum(tagAudit, auditToProto(l)) }

@@ -206,7 +206,7 @@ func TestAnyCommandsKeepTheInvariants(t *testing.T) {
 		a, b := New(CheckInvariants()), New()
 
 		tick := int64(1)
-		entries := uint64(rapid.IntRange(1, 120).Draw(rt, "entries"))
+		entries := uint64(rapid.IntRange(1, 50).Draw(rt, "entries"))
 		for index := uint64(1); index <= entries; index++ {
 			tick += int64(rapid.SampledFrom([]int{0, 1, 500, 2000, 11_000, 700_000}).Draw(rt, "pass"))
 			entry, err := EncodeBatch(gen{rt, a.View()}.batch(tick, index))

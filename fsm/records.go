@@ -276,7 +276,7 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 // keeping them.
 func (t *tx) trimFinished(a *model.App, limit int) {
 	drop := len(a.Finished) - limit
-	for i := 0; i < drop; i++ {
+	for i := range drop {
 		t.hash.sub(t.hasher.finished(a.Finished[i]))
 		a.FinishedCount[a.Finished[i].Cause]++
 	}

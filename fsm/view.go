@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hearthd/hearth/model"
@@ -111,9 +112,9 @@ func (v *View) Executor(ref model.ExecutorRef) (*model.Executor, bool) {
 	if e, live := v.s.executors.get(executorKey(a.Number, ref.Executor)); live {
 		return e, true
 	}
-	for i := len(a.Finished) - 1; i >= 0; i-- {
-		if a.Finished[i].ID == ref.Executor {
-			return a.Finished[i], true
+	for _, e := range slices.Backward(a.Finished) {
+		if e.ID == ref.Executor {
+			return e, true
 		}
 	}
 	return nil, false
