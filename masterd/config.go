@@ -2,12 +2,12 @@ package masterd
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -45,6 +45,9 @@ type Deps struct {
 	// ServerTLS and ClientTLS secure gRPC and Raft; nil = plain TCP.
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
+	// Network is what the master listens and dials on; nil = the operating
+	// system's. Tests hand in a simulated one.
+	Network gossip.Transport
 }
 
 // Limits of a master.
@@ -92,15 +95,6 @@ func (c Config) withDefaults() Config {
 		c.Seeds = model.DefaultSettings()
 	}
 	return c
-}
-
-func (c Config) listen(port int) (net.Listener, error) {
-	addr := net.JoinHostPort(c.Bind, fmt.Sprint(port))
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	return l, nil
 }
 
 // advertised joins the advertised host with the port a listener was given.

@@ -21,6 +21,7 @@ func (m *Master) openGossip() (err error) {
 		AdvertiseHost: m.cfg.Advertise,
 		Tags:          m.tags(),
 		Join:          m.cfg.Join,
+		Transport:     m.deps.Network,
 		Logger:        m.log.Named("gossip"),
 	})
 	if err != nil {

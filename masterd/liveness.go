@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 	"time"
 
@@ -149,7 +148,7 @@ func (l *leadership) dialBack(s *workerSeat, w *model.Worker) {
 	defer l.sessions.Done()
 	ctx, cancel := context.WithTimeout(l.ctx, dialBackTimeout)
 	defer cancel()
-	refused := portRefused(ctx, w.Offer.GRPCAddr) && portRefused(ctx, w.Offer.SerfAddr)
+	refused := l.m.portRefused(ctx, w.Offer.GRPCAddr) && l.m.portRefused(ctx, w.Offer.SerfAddr)
 	if !refused {
 		if id, err := l.identify(ctx, w.Offer.GRPCAddr); err == nil && id.Worker == w.ID && id.Incarnation == w.Incarnation {
 			l.mu.Lock()
@@ -196,9 +195,8 @@ func recent(times []time.Time, now time.Time) []time.Time {
 
 // portRefused reports whether a TCP dial is answered with a refusal: the host
 // is there and nobody listens. Anything else proves nothing.
-func portRefused(ctx context.Context, addr string) bool {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+func (m *Master) portRefused(ctx context.Context, addr string) bool {
+	c, err := m.dial(ctx, addr)
 	if err == nil {
 		_ = c.Close() // nothing was written
 		return false
@@ -306,7 +304,7 @@ func (l *leadership) dialDriver(s *driverSeat) {
 func (l *leadership) dialRefused(addr string) bool {
 	ctx, cancel := context.WithTimeout(l.ctx, dialBackTimeout)
 	defer cancel()
-	return portRefused(ctx, addr)
+	return l.m.portRefused(ctx, addr)
 }
 
 // failDriver ends the application of a lost driver.

@@ -118,13 +118,13 @@ func (m *Master) openIdentity() (err error) {
 }
 
 func (m *Master) openListeners() (err error) {
-	if m.grpcLis, err = m.cfg.listen(m.cfg.GRPCPort); err != nil {
+	if m.grpcLis, err = m.listen(m.cfg.GRPCPort); err != nil {
 		return err
 	}
-	if m.raftLis, err = m.cfg.listen(m.cfg.RaftPort); err != nil {
+	if m.raftLis, err = m.listen(m.cfg.RaftPort); err != nil {
 		return errors.Join(err, m.grpcLis.Close())
 	}
-	if m.httpLis, err = m.cfg.listen(m.cfg.HTTPPort); err != nil {
+	if m.httpLis, err = m.listen(m.cfg.HTTPPort); err != nil {
 		return errors.Join(err, m.grpcLis.Close(), m.raftLis.Close())
 	}
 	return nil
@@ -151,7 +151,7 @@ func (m *Master) openReplica() (err error) {
 		SnapshotInterval:  m.cfg.SnapshotInterval,
 	}, raftnode.Deps{
 		FSM:       m.fsm,
-		Stream:    raftnode.NewTCPStream(m.raftLis, m.cfg.advertised(m.raftLis), m.deps.ServerTLS),
+		Stream:    m.raftStream(),
 		Identity:  m.id,
 		Resolve:   m.resolveRaft,
 		OnApplied: m.onApplied,
@@ -160,12 +160,22 @@ func (m *Master) openReplica() (err error) {
 	return err
 }
 
+// raftStream is what Raft's connections run over.
+func (m *Master) raftStream() raftnode.StreamLayer {
+	advertise := m.cfg.advertised(m.raftLis)
+	if m.deps.Network != nil {
+		return raftnode.NewStream(m.raftLis, m.deps.Network.Dial, advertise, m.deps.ServerTLS)
+	}
+	return raftnode.NewTCPStream(m.raftLis, advertise, m.deps.ServerTLS)
+}
+
 func (m *Master) openServices() error {
-	m.conns = newPeerConns(m.deps.ClientTLS, m.log)
+	m.conns = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
 	m.server = rpc.NewServer(rpc.ServerConfig{
 		Listener:   m.grpcLis,
 		TLS:        m.deps.ServerTLS,
 		ForwardTLS: m.deps.ClientTLS,
+		Dial:       m.dial,
 		Logger:     m.log.Named("rpc"),
 		Leader:     leaderInfo{m},
 	}, rpc.Services{

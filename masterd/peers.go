@@ -1,7 +1,6 @@
 package masterd
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,16 +14,16 @@ import (
 // peerConns keeps one connection per address of a master or worker that this
 // master talks to. Safe for concurrent use.
 type peerConns struct {
-	tls *tls.Config
-	log hclog.Logger
+	dial rpc.DialConfig
+	log  hclog.Logger
 
 	mu     sync.Mutex
 	conns  map[string]*rpc.Conn
 	closed bool
 }
 
-func newPeerConns(tlsConfig *tls.Config, log hclog.Logger) *peerConns {
-	return &peerConns{tls: tlsConfig, log: log, conns: make(map[string]*rpc.Conn)}
+func newPeerConns(dial rpc.DialConfig, log hclog.Logger) *peerConns {
+	return &peerConns{dial: dial, log: log, conns: make(map[string]*rpc.Conn)}
 }
 
 // get returns the connection to an address; it dials on first use of the
@@ -50,7 +49,7 @@ func (p *peerConns) get(addr string) (*rpc.Conn, error) {
 			break
 		}
 	}
-	c, err := rpc.Dial(addr, rpc.DialConfig{TLS: p.tls})
+	c, err := rpc.Dial(addr, p.dial)
 	if err != nil {
 		return nil, err
 	}

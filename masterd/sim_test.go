@@ -1,0 +1,304 @@
+package masterd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/internal/simnet"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// simSeeds is how many seeds each simulated scenario runs with.
+func simSeeds(t *testing.T) int {
+	t.Helper()
+	v := os.Getenv("HEARTH_SIM_SEEDS")
+	if v == "" {
+		return 3
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		t.Fatalf("HEARTH_SIM_SEEDS=%q: want a number from 1", v)
+	}
+	return n
+}
+
+// simCluster is a cluster of masters over a simulated network in virtual time,
+// with production timeouts and stores on disk.
+type simCluster struct {
+	t    *testing.T
+	rnd  *rand.Rand
+	net  *simnet.Network
+	dirs []string
+	log  hclog.Logger
+	ms   []*simMaster
+}
+
+type simMaster struct {
+	*Master
+	host   string
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// simulate runs a scenario once per seed, each in a bubble of its own.
+func simulate(t *testing.T, scenario func(t *testing.T, c *simCluster)) {
+	t.Helper()
+	for seed := range simSeeds(t) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+			synctest.Test(t, func(t *testing.T) {
+				rnd := rand.New(rand.NewSource(int64(seed)))
+				c := &simCluster{t: t, rnd: rnd, net: simnet.New(rand.New(rand.NewSource(int64(seed)))), dirs: dirs, log: testLogger(t)}
+				scenario(t, c)
+				c.stop()
+				// Timers of the libraries run out in virtual time.
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+}
+
+func hostName(n int) string { return fmt.Sprintf("m%d", n+1) }
+
+// addr is the address of master n: names would be resolved by the system,
+// which lives outside the bubble.
+func (c *simCluster) addr(n int) string { return c.net.Host(hostName(n)).IP().String() }
+
+// start begins master n; every master has the full list of seeds.
+func (c *simCluster) start(n int) *simMaster {
+	c.t.Helper()
+	host := c.net.Host(hostName(n))
+	var join []string
+	for i := range c.dirs {
+		join = append(join, c.addr(i)+":7072")
+	}
+	m, err := New(Config{
+		DataDir: c.dirs[n], Bind: c.addr(n), Join: join, BootstrapExpect: len(c.dirs),
+		GRPCPort: 7070, RaftPort: 7071, SerfPort: 7072, HTTPPort: 8080,
+	}, Deps{Logger: c.log, Network: host})
+	if err != nil {
+		c.t.Fatalf("start %s: %v", hostName(n), err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	sm := &simMaster{Master: m, host: hostName(n), cancel: cancel, done: make(chan error, 1)}
+	go func() { sm.done <- m.Run(ctx) }()
+	c.ms = append(c.ms, sm)
+	return sm
+}
+
+func (c *simCluster) stop() {
+	for _, m := range c.ms {
+		m.cancel()
+	}
+	for _, m := range c.ms {
+		if err := <-m.done; err != nil {
+			c.t.Errorf("master %s: %v", m.host, err)
+		}
+	}
+}
+
+// until polls in virtual time.
+func (c *simCluster) until(what string, limit time.Duration, ok func() error) time.Duration {
+	c.t.Helper()
+	began := time.Now()
+	for {
+		err := ok()
+		if err == nil {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			c.t.Fatalf("%s within %s: %v", what, limit, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (c *simCluster) leader(except ...*simMaster) (*simMaster, error) {
+	for _, m := range c.ms {
+		skip := false
+		for _, x := range except {
+			skip = skip || x == m
+		}
+		if !skip && m.leading.Load() != nil {
+			return m, nil
+		}
+	}
+	return nil, errors.New("nobody leads")
+}
+
+// client talks to the cluster from a host of its own.
+func (c *simCluster) client(masters ...*simMaster) *client.Client {
+	c.t.Helper()
+	var addrs []string
+	for _, m := range masters {
+		addrs = append(addrs, m.GRPCAddr())
+	}
+	cl, err := client.New(client.Config{Masters: addrs, Dialer: rpc.DialFunc(c.net.Host("client").Dial)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return cl
+}
+
+// settled waits for one leader and one cluster id on all masters.
+func (c *simCluster) settled(limit time.Duration) (*simMaster, time.Duration) {
+	c.t.Helper()
+	var leader *simMaster
+	took := c.until("one cluster with a leader", limit, func() (err error) {
+		if leader, err = c.leader(); err != nil {
+			return err
+		}
+		for _, m := range c.ms {
+			if m.id.Settled() != leader.id.Settled() {
+				return fmt.Errorf("%s belongs to %s", m.host, m.id.Settled())
+			}
+		}
+		servers, _, err := leader.node.Servers()
+		if err != nil {
+			return err
+		}
+		if len(servers) != len(c.dirs) {
+			return fmt.Errorf("%d servers", len(servers))
+		}
+		return nil
+	})
+	return leader, took
+}
+
+// agree waits until all masters stand at one index with one hash.
+func (c *simCluster) agree() {
+	c.t.Helper()
+	c.until("equal state hashes", 30*time.Second, func() error {
+		index, hash := c.ms[0].StateHash()
+		for _, m := range c.ms[1:] {
+			if i, h := m.StateHash(); i != index || h != hash {
+				return fmt.Errorf("%s is at %d %s, %s at %d %s", c.ms[0].host, index, hash, m.host, i, h)
+			}
+		}
+		return nil
+	})
+}
+
+// TestSimBootstrap is HA-21: racing first starts found exactly one cluster.
+func TestSimBootstrap(t *testing.T) {
+	simulate(t, func(t *testing.T, c *simCluster) {
+		c.net.SetDatagramLoss(0.3)
+		for _, n := range c.rnd.Perm(len(c.dirs)) {
+			c.start(n)
+			time.Sleep(time.Duration(c.rnd.Int63n(int64(2 * time.Second))))
+		}
+		_, took := c.settled(20 * time.Second)
+		t.Logf("one cluster after %s of virtual time", took)
+		c.net.SetDatagramLoss(0)
+		c.agree()
+	})
+}
+
+// TestSimLeaderIsCutOff is HA-08 and HA-37: an isolated leader acknowledges
+// nothing, another takes over, and after the heal all replicas are equal.
+func TestSimLeaderIsCutOff(t *testing.T) {
+	simulate(t, func(t *testing.T, c *simCluster) {
+		for n := range c.dirs {
+			c.start(n)
+		}
+		old, _ := c.settled(20 * time.Second)
+		var rest []*simMaster
+		for _, m := range c.ms {
+			if m != old {
+				rest = append(rest, m)
+			}
+		}
+		cl := c.client(rest...)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := cl.RegisterApp(ctx, sleeper("before")); err != nil {
+			t.Fatal(err)
+		}
+		c.net.Isolate(old.host)
+		if _, err := (clusterService{old.Master}).RegisterApp(ctx, rpc.CallInfo{RequestID: "stale"}, sleeper("stale")); err == nil {
+			t.Error("the isolated leader acknowledged a registration")
+		} else if !errors.Is(err, model.ErrOutcomeUnknown) && !errors.Is(err, model.ErrNotLeader) {
+			t.Errorf("got error %v, want outcome unknown or not leader", err)
+		}
+		began := time.Now()
+		reply, err := cl.RegisterApp(ctx, sleeper("after"))
+		if err != nil {
+			t.Fatalf("register while the old leader is cut off: %v", err)
+		}
+		t.Logf("accepted by the new leader %s after the attempt on the old one", time.Since(began))
+		if old.leading.Load() != nil {
+			t.Error("the isolated leader still believes that it leads")
+		}
+		if _, err := (clusterService{old.Master}).App(ctx, rpc.AppRequest{ID: string(reply.App), Strong: true}); err == nil {
+			t.Error("the isolated leader answered a strong read")
+		}
+		c.net.Heal()
+		c.until("the old leader follows", 10*time.Second, func() error {
+			if _, ok := old.fsm.View().App(reply.App); !ok {
+				return errors.New("it lacks the new application")
+			}
+			return nil
+		})
+		c.agree()
+		if err := cl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSimLeadershipIsHandedAround is HA-09: many changes of leadership leave
+// one leader loop whose belief is Raft's.
+func TestSimLeadershipIsHandedAround(t *testing.T) {
+	simulate(t, func(t *testing.T, c *simCluster) {
+		for n := range c.dirs {
+			c.start(n)
+		}
+		c.settled(20 * time.Second)
+		cl := c.client(c.ms...)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		for range 20 {
+			leader, err := c.leader()
+			if err == nil {
+				err = leader.transfer(ctx, "")
+			}
+			if err != nil {
+				t.Logf("transfer: %v", err)
+			}
+			time.Sleep(time.Duration(c.rnd.Int63n(int64(300 * time.Millisecond))))
+		}
+		c.until("a registration after the last change", 5*time.Second, func() error {
+			_, err := cl.RegisterApp(ctx, sleeper("late"))
+			return err
+		})
+		time.Sleep(2 * beliefInterval)
+		leaders := 0
+		for _, m := range c.ms {
+			_, leads := m.node.Belief()
+			if scope := m.leading.Load() != nil; scope != leads {
+				t.Errorf("%s: leader scope %v, raft leads %v", m.host, scope, leads)
+			}
+			if leads {
+				leaders++
+			}
+		}
+		if leaders != 1 {
+			t.Errorf("got %d leaders, want 1", leaders)
+		}
+		c.agree()
+		if err := cl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
