@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/internal/tlsconf"
+)
+
+// newLogger makes the only logger of a process; everything is handed a part of
+// it.
+func newLogger(name string, c config.Log, w io.Writer) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{
+		Name: name, Level: hclog.LevelFromString(c.Level), JSONFormat: c.JSON, Output: w,
+	})
+}
+
+func warn(log hclog.Logger, warnings []string) {
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+}
+
+// tlsSource loads the files of c; nil without any.
+func tlsSource(c config.TLS) (*tlsconf.Source, error) {
+	src, err := tlsconf.Load(tlsconf.Files(c))
+	if err != nil {
+		return nil, &codedError{code: exitUsage, err: fmt.Errorf("load TLS files: %w", err)}
+	}
+	return src, nil
+}
+
+// reloader is what a daemon does about SIGHUP.
+type reloader struct {
+	log hclog.Logger
+	tls *tlsconf.Source
+	// level reads the configuration again and returns the log level of it.
+	level func() (string, error)
+}
+
+// watch reloads on every SIGHUP until the returned function is called. A
+// reload that fails changes nothing and is logged.
+func (r *reloader) watch() (stop func()) {
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-hups:
+				r.reload()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hups)
+		cancel()
+		<-done
+	}
+}
+
+func (r *reloader) reload() {
+	if err := r.tls.Reload(); err != nil {
+		r.log.Error("TLS files were not reloaded", "err", err)
+	}
+	level, err := r.level()
+	if err != nil {
+		r.log.Error("log level was not reloaded", "err", err)
+		return
+	}
+	r.log.SetLevel(hclog.LevelFromString(level))
+	r.log.Info("reloaded", "log_level", level)
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/demo"
+	"github.com/hearthd/hearth/masterd"
+)
+
+func newMaster(s Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "master",
+		Short: "Run a master",
+		Long: "Runs one replica of the cluster's state until it is told to stop. On SIGTERM or an\n" +
+			"interrupt it hands leadership over and leaves gossip, but stays a member: start it again\n" +
+			"on the same data directory, on any address. SIGHUP reloads certificates and log level.\n\n" +
+			"Settings come from defaults, --config, HEARTH_CONFIG_<SECTION>_<KEY> and flags, each\n" +
+			"overriding those before it. Its addresses are in listening.json of the data directory,\n" +
+			"and in ready.json once it serves as a member of a cluster.",
+		Example: "  hearth master                                    # one master on loopback\n" +
+			"  hearth master --data-dir /var/lib/hearth --bind 10.0.0.1 \\\n" +
+			"    --join 10.0.0.2:7072,10.0.0.3:7072 --bootstrap-expect 3",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conf, warnings, err := config.LoadMaster(file, s.Env, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			log := newLogger("hearth", conf.Log, s.Err)
+			warn(log, warnings)
+			source, err := tlsSource(conf.TLS)
+			if err != nil {
+				return err
+			}
+			r := reloader{log: log, tls: source, level: func() (string, error) {
+				c, _, err := config.LoadMaster(file, s.Env, cmd.Flags())
+				return c.Log.Level, err
+			}}
+			defer r.watch()()
+			m, err := masterd.New(masterConfig(conf), masterd.Deps{Logger: log, ServerTLS: source.Server(), ClientTLS: source.Client()})
+			if err != nil {
+				return fmt.Errorf("start master: %w", err)
+			}
+			where := demo.Endpoints{
+				ID: string(m.ID()), PID: os.Getpid(),
+				GRPC: m.GRPCAddr(), Raft: m.RaftAddr(), Serf: m.SerfAddr(), HTTP: m.HTTPAddr(),
+			}
+			if err := demo.WriteEndpoints(conf.DataDir, demo.ListeningFile, where); err != nil {
+				log.Warn("addresses are not written down", "err", err)
+			}
+			return announced(cmd.Context(), log, conf.DataDir, m.Ready(), func() demo.Endpoints { return where }, m.Run)
+		},
+	}
+	config.BindMasterFlags(cmd.Flags())
+	cmd.Flags().StringVar(&file, "config", "", "HCL configuration file")
+	return cmd
+}
+
+func masterConfig(c config.MasterConfig) masterd.Config {
+	return masterd.Config{
+		DataDir: c.DataDir,
+		Bind:    c.Network.Bind, Advertise: c.Network.AdvertiseHost(),
+		GRPCPort: c.Network.GRPCPort, RaftPort: c.Network.RaftPort,
+		SerfPort: c.Network.SerfPort, HTTPPort: c.Network.HTTPPort,
+		Join: c.Gossip.Join, BootstrapExpect: c.Raft.BootstrapExpect,
+		RaftPreset: c.Raft.Preset, LogStore: c.Raft.LogStore,
+		SnapshotThreshold: uint64(c.Raft.SnapshotThreshold), SnapshotInterval: c.Raft.SnapshotInterval,
+		Seeds:      c.Cluster,
+		WorkerBeat: c.Scheduler.WorkerBeat, WorkerTimeout: c.Scheduler.WorkerTimeout, DriverTimeout: c.Scheduler.DriverTimeout,
+		Version: buildVersion().Build,
+	}
+}
+

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/model"
+)
+
+// Times after which submit says that nothing is placed yet.
+const (
+	firstNotice = 3 * time.Second
+	nextNotice  = 10 * time.Second
+)
+
+// submitFlags are what `hearth submit` was asked for.
+type submitFlags struct {
+	cluster       clusterFlags
+	out           output
+	name          string
+	executors     int
+	completions   int
+	cores         int
+	executorCores int
+	maxCores      int
+	memory        string
+	resources     []string
+	env           []string
+	chdir         string
+	files         []string
+	restart       string
+	maxRuntime    time.Duration
+	wait          bool
+	detach        bool
+}
+
+func newSubmit(s Streams) *cobra.Command {
+	var f submitFlags
+	cmd := &cobra.Command{
+		Use:   "submit [flags] -- COMMAND [ARG...]",
+		Short: "Run copies of a command on the cluster",
+		Long: "Keeps copies of a command running, or runs it until a number of copies has succeeded.\n" +
+			"The command is executed directly, not by a shell. The application's id is printed on\n" +
+			"standard output.\n\n" +
+			"By default submit returns when the first copy is placed; --detach returns as soon as the\n" +
+			"application is registered, --wait when it has ended, with the exit code of the work:\n" +
+			"0 if all succeeded, else that of the first failed copy (128+n for signal n), 130 killed\n" +
+			"by a user, 124 not placed or not done within --timeout, 255 cluster fault.",
+		Example: "  hearth submit --executors 3 -- /usr/bin/server --port 9000\n" +
+			"  hearth submit --completions 100 --cores 2 --memory 1g --wait -- ./simulate",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.spec(cmd, s, args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, s, spec)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *submitFlags) bind(cmd *cobra.Command) {
+	f.cluster.bind(cmd)
+	f.out.bind(cmd)
+	cmd.Flags().Lookup("timeout").DefValue = "no limit"
+	fs := cmd.Flags()
+	fs.StringVar(&f.name, "name", "", "name of the application (default: the command's name)")
+	fs.IntVar(&f.executors, "executors", 0, "copies at a time (default: 1; with --completions all of them; with --max-cores as many as it allows)")
+	fs.IntVar(&f.completions, "completions", 0, "end as FINISHED after this many copies have exited with 0 (default: keep copies running)")
+	fs.IntVar(&f.cores, "cores", 1, "cores of each copy")
+	fs.IntVar(&f.executorCores, "executor-cores", 1, "the same as --cores")
+	fs.IntVar(&f.maxCores, "max-cores", 0, "most cores over all copies (default: the cluster's default_cores)")
+	fs.StringVar(&f.memory, "memory", "512m", "memory of each copy")
+	fs.StringArrayVar(&f.resources, "resource", nil, "named resource of each copy, NAME=AMOUNT (repeatable)")
+	fs.StringArrayVar(&f.env, "env", nil, "environment of the copies, NAME=VALUE or NAME to pass yours on (repeatable)")
+	fs.StringVar(&f.chdir, "chdir", "", "absolute working directory on the worker (default: a directory of the copy's own)")
+	fs.StringArrayVar(&f.files, "file", nil, "file to put into each copy's directory, PATH or PATH:NAME (repeatable)")
+	fs.StringVar(&f.restart, "restart", string(model.RestartAlways), "always: replace copies that end; never: the first failure fails the application")
+	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the application when it runs longer (default: no limit)")
+	fs.BoolVar(&f.wait, "wait", false, "wait until the application has ended")
+	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
+}
+
+// spec turns flags into a description and reports every problem at once.
+func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.AppSpec, error) {
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	fail(f.out.check())
+	if f.wait && f.detach {
+		fail(errors.New("--wait and --detach exclude each other"))
+	}
+	fs := cmd.Flags()
+	if fs.Changed("cores") && fs.Changed("executor-cores") && f.cores != f.executorCores {
+		fail(fmt.Errorf("--cores %d and --executor-cores %d mean the same: give one", f.cores, f.executorCores))
+	}
+	cores := f.cores
+	if fs.Changed("executor-cores") {
+		cores = f.executorCores
+	}
+	if cores < 1 {
+		fail(fmt.Errorf("--cores %d: must be at least 1", cores))
+	}
+	if fs.Changed("max-cores") && f.maxCores < cores {
+		fail(fmt.Errorf("--max-cores %d: must be at least the cores of one copy, %d", f.maxCores, cores))
+	}
+	if fs.Changed("executors") && f.executors < 1 {
+		fail(fmt.Errorf("--executors %d: must be at least 1", f.executors))
+	}
+	if fs.Changed("completions") && f.completions < 1 {
+		fail(fmt.Errorf("--completions %d: must be at least 1", f.completions))
+	}
+	memory, err := config.ParseMemory(f.memory)
+	fail(wrapFlag("--memory", err))
+	resources, err := parseResources(f.resources)
+	fail(err)
+	env, err := passEnv(f.env, s.Env)
+	fail(err)
+	files, err := readFiles(f.files)
+	fail(err)
+	spec := model.AppSpec{
+		Name: f.name, User: userName(), Kind: model.AppKindCommand,
+		CoresMax: f.maxCores, Executors: f.target(cmd),
+		Profile: model.Profile{Cores: cores, MemoryMiB: memory, Resources: resources},
+		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir},
+		Files:   files, Completions: f.completions, Restart: model.Restart(f.restart),
+		MaxRuntimeMilli: f.maxRuntime.Milliseconds(),
+	}
+	if spec.Name == "" {
+		spec.Name = filepath.Base(argv[0])
+	}
+	if len(errs) == 0 {
+		fail(spec.Validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return model.AppSpec{}, &codedError{code: exitUsage, err: err}
+	}
+	return spec, nil
+}
+
+func (f *submitFlags) target(cmd *cobra.Command) int {
+	switch {
+	case cmd.Flags().Changed("executors"):
+		return f.executors
+	case f.completions > 0:
+		return f.completions
+	case f.maxCores > 0:
+		return model.TargetUnlimited
+	}
+	return 1
+}
+
+func wrapFlag(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func parseResources(list []string) (map[string]int, error) {
+	if len(list) == 0 {
+		return nil, nil //nolint:nilnil // no resources is the normal case
+	}
+	out := make(map[string]int, len(list))
+	for _, r := range list {
+		name, amount, ok := strings.Cut(r, "=")
+		n, err := strconv.Atoi(amount)
+		if !ok || name == "" || err != nil || n < 1 {
+			return nil, fmt.Errorf("--resource %q: want NAME=AMOUNT with an amount of at least 1", r)
+		}
+		out[name] = n
+	}
+	return out, nil
+}
+
+// passEnv resolves NAME to the caller's own value; NAME=VALUE stays.
+func passEnv(list, own []string) ([]string, error) {
+	var out []string
+	for _, e := range list {
+		if strings.Contains(e, "=") {
+			out = append(out, e)
+			continue
+		}
+		found := false
+		for _, o := range own {
+			if name, _, _ := strings.Cut(o, "="); name == e {
+				out, found = append(out, o), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("--env %q: not set here; give NAME=VALUE", e)
+		}
+	}
+	return out, nil
+}
+
+// readFiles reads --file arguments; sizes are checked by the description.
+func readFiles(list []string) ([]model.File, error) {
+	var out []model.File
+	for _, f := range list {
+		path, name, ok := strings.Cut(f, ":")
+		if !ok {
+			name = filepath.Base(path)
+		}
+		st, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("--file %q: %w", f, err)
+		}
+		if !st.Mode().IsRegular() || st.Size() > model.MaxSpecBytes {
+			return nil, fmt.Errorf("--file %q: must be a regular file of at most %d bytes", f, model.MaxSpecBytes)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--file %q: %w", f, err)
+		}
+		out = append(out, model.File{Name: name, Mode: uint32(st.Mode().Perm()), Data: data})
+	}
+	return out, nil
+}
+
+// run registers the application and waits as far as it was asked to.
+func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) error {
+	c, err := f.cluster.connect(cmd, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx := cmd.Context()
+	if cmd.Flags().Changed("timeout") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.cluster.timeout)
+		defer cancel()
+	}
+	rctx, cancel := context.WithTimeout(ctx, f.cluster.timeout)
+	defer cancel()
+	reply, err := c.RegisterApp(rctx, spec)
+	if err != nil {
+		return faultCode(f.wait, err)
+	}
+	if f.out.format == formatTable {
+		_, _ = fmt.Fprintln(s.Out, reply.App)
+	}
+	var v model.AppView
+	switch {
+	case f.wait:
+		v, err = c.WaitEnded(ctx, reply.App)
+	case f.detach:
+		v, err = c.WaitApp(ctx, reply.App, 0)
+	default:
+		v, err = awaitPlacement(ctx, c, s.Err, reply.App)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &codedError{code: exitTimeout, err: fmt.Errorf("application %s goes on: not %s within %s; end it with hearth kill %s", reply.App, f.goal(), f.cluster.timeout, reply.App)}
+	}
+	if err != nil {
+		return faultCode(f.wait, err)
+	}
+	if f.out.format == formatJSON {
+		if err := printJSON(s.Out, v); err != nil {
+			return err
+		}
+	}
+	if f.wait || v.Terminal {
+		return endedCode(s.Err, v)
+	}
+	return nil
+}
+
+func (f *submitFlags) goal() string {
+	if f.wait {
+		return "done"
+	}
+	return "placed"
+}
+
+// faultCode makes a cluster fault 255 for those who wait for the work's code.
+func faultCode(wait bool, err error) error {
+	if wait && exitCode(err) == exitFailed {
+		return &codedError{code: exitFault, err: err}
+	}
+	return err
+}
+
+// endedCode says how an application ended and returns the code of the work.
+func endedCode(w io.Writer, v model.AppView) error {
+	if v.State != model.AppFinished {
+		_, _ = fmt.Fprintf(w, "hearth: application %s %s: %s\n", v.ID, v.State, orDash(v.Reason))
+	}
+	switch {
+	case v.State == model.AppKilled:
+		return exit(exitKilled)
+	case v.State == model.AppFailed && v.ExitCode == 0:
+		return exit(exitFault)
+	}
+	return exit(v.ExitCode)
+}
+
+// awaitPlacement returns when something is placed or the application has
+// ended, and says on w that it waits.
+func awaitPlacement(ctx context.Context, c *session, w io.Writer, app model.AppID) (model.AppView, error) {
+	started := time.Now()
+	wait := firstNotice
+	var after uint64
+	for {
+		wctx, cancel := context.WithTimeout(ctx, wait)
+		v, err := c.WaitApp(wctx, app, after)
+		cancel()
+		switch {
+		case err == nil && (v.Terminal || v.StartedAt != ""):
+			return v, nil
+		case err == nil:
+			after = v.ChangeIndex
+			wait = max(firstNotice-time.Since(started), time.Second)
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			wait = nextNotice
+			_, _ = fmt.Fprintf(w, "hearth: application %s is WAITING for %s: no worker has room for it (hearth workers)\n", app, time.Since(started).Round(time.Second))
+		default:
+			return v, err
+		}
+	}
+}
