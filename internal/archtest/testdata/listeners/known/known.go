@@ -1,0 +1,6 @@
+package known
+
+import "net"
+
+// Open listens.
+func Open() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
