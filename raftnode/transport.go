@@ -66,7 +66,11 @@ func (t *transport) route(id raft.ServerID, configured raft.ServerAddress) raft.
 
 // AppendEntriesPipeline implements raft.Transport.
 func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	return t.NetworkTransport.AppendEntriesPipeline(id, t.route(id, target))
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, t.route(id, target))
+	if err != nil {
+		return nil, err
+	}
+	return newPipeline(inner), nil
 }
 
 // AppendEntries implements raft.Transport.
