@@ -61,6 +61,10 @@ func (t *tx) registerMaster(c *replogv1.Command, p *replogv1.RegisterMaster) Res
 		}
 	}
 	old, ok := t.masters.get([]byte(m.ID))
+	if ok && old.Removed {
+		return reject(model.RejectMasterRemoved, "master %s was removed from the cluster: set its data directory aside and start it anew", m.ID)
+	}
+	m.Removed = false
 	if ok {
 		m.ChangeIndex = old.ChangeIndex
 		if *m == *old {
@@ -83,11 +87,18 @@ func (t *tx) registerMaster(c *replogv1.Command, p *replogv1.RegisterMaster) Res
 }
 
 func (t *tx) removeMaster(c *replogv1.Command, p *replogv1.RemoveMaster) Result {
-	if _, ok := t.masters.get([]byte(p.GetId())); !ok {
+	old, ok := t.masters.get([]byte(p.GetId()))
+	if !ok {
 		return reject(model.RejectUnknownMaster, "master %q is not registered", p.GetId())
 	}
-	t.masters.remove([]byte(p.GetId()))
-	t.changed(Change{Kind: ChangeMaster, Master: model.MasterID(p.GetId())})
+	if old.Removed {
+		return Result{Repeated: true}
+	}
+	own, first := t.masters.edit([]byte(p.GetId()))
+	own.Removed, own.ChangeIndex = true, t.index
+	if first {
+		t.changed(Change{Kind: ChangeMaster, Master: own.ID})
+	}
 	t.auditLine(c, "remove master", p.GetId())
 	return Result{}
 }

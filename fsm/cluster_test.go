@@ -36,7 +36,9 @@ func TestMastersComeChangeAndGo(t *testing.T) {
 	}
 	w.refused(regMaster("m 1", "a:1"), model.RejectInvalid)
 	w.must(removeMaster("m1"))
-	w.refused(removeMaster("m1"), model.RejectUnknownMaster)
+	w.must(removeMaster("m1"))
+	w.refused(removeMaster("m2"), model.RejectUnknownMaster)
+	w.refused(regMaster("m1", "a:1"), model.RejectMasterRemoved)
 	if lines := w.v().Audit(0); len(lines) != 3 || lines[0].Action != "remove master" {
 		t.Errorf("audit = %+v, want three lines, the newest first", lines)
 	}

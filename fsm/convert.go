@@ -109,7 +109,7 @@ func OfferFromProto(p *replogv1.Offer) model.Offer {
 func MasterToProto(m *model.Master) *replogv1.Master {
 	return &replogv1.Master{
 		Id: string(m.ID), GrpcAddr: m.GRPCAddr, RaftAddr: m.RaftAddr, SerfAddr: m.SerfAddr,
-		HttpAddr: m.HTTPAddr, Version: m.Version, ChangeIndex: m.ChangeIndex,
+		HttpAddr: m.HTTPAddr, Version: m.Version, ChangeIndex: m.ChangeIndex, Removed: m.Removed,
 	}
 }
 
@@ -118,6 +118,7 @@ func MasterFromProto(p *replogv1.Master) *model.Master {
 	return &model.Master{
 		ID: model.MasterID(p.GetId()), GRPCAddr: p.GetGrpcAddr(), RaftAddr: p.GetRaftAddr(), SerfAddr: p.GetSerfAddr(),
 		HTTPAddr: p.GetHttpAddr(), Version: p.GetVersion(), ChangeIndex: p.GetChangeIndex(),
+		Removed: p.GetRemoved(),
 	}
 }
 

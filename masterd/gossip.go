@@ -176,7 +176,9 @@ func (m *Master) grpcAddrOf(id model.MasterID) string {
 func (m *Master) masterAddrs() []string {
 	var out []string
 	m.fsm.View().Masters(func(rec *model.Master) bool {
-		out = append(out, rec.GRPCAddr)
+		if !rec.Removed {
+			out = append(out, rec.GRPCAddr)
+		}
 		return true
 	})
 	return out

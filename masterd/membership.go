@@ -53,6 +53,9 @@ func (m *Master) reconcileMasters(ctx context.Context) error {
 		if c := mb.Tags.Cluster; !c.IsZero() && c != own {
 			continue
 		}
+		if rec, ok := m.fsm.View().Master(id); ok && rec.Removed {
+			continue
+		}
 		s, ok := known[id]
 		switch {
 		case !ok:
@@ -106,6 +109,9 @@ func (m *Master) knownServers() []raftnode.KnownServer {
 	}
 	var out []raftnode.KnownServer
 	m.fsm.View().Masters(func(rec *model.Master) bool {
+		if rec.Removed {
+			return true
+		}
 		_, ok := alive[rec.ID]
 		out = append(out, raftnode.KnownServer{ID: rec.ID, Addr: rec.RaftAddr, Alive: ok, Version: rec.Version})
 		return true

@@ -48,6 +48,7 @@ const (
 	RejectUnknownSetting  Rejection = "UNKNOWN_SETTING"
 	RejectInitialised     Rejection = "ALREADY_INITIALISED"
 	RejectUnknownMaster   Rejection = "UNKNOWN_MASTER"
+	RejectMasterRemoved   Rejection = "MASTER_REMOVED"
 )
 
 // Rejections lists them all, RejectNone excluded.
@@ -57,6 +58,7 @@ func Rejections() []Rejection {
 		RejectUnknownWorker, RejectWorkerNotAlive, RejectIncarnation, RejectEvidence,
 		RejectUnknownExecutor, RejectDoesNotFit, RejectOverTarget, RejectOverCores, RejectBlocked,
 		RejectTransition, RejectUnknownSetting, RejectInitialised, RejectUnknownMaster,
+		RejectMasterRemoved,
 	}
 }
 
@@ -99,7 +101,7 @@ func (e *RejectedError) Unwrap() error {
 	case RejectWorkerNotAlive, RejectIncarnation, RejectEvidence, RejectDoesNotFit,
 		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised:
 		return ErrConflict
-	case RejectNone:
+	case RejectNone, RejectMasterRemoved:
 	}
 	return ErrRefused
 }

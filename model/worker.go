@@ -84,12 +84,15 @@ func (u Usage) Clone() Usage {
 // Master is the replicated record of a master: where its services are. The
 // set of voters is Raft's own configuration, not this table.
 type Master struct {
-	ID          MasterID
-	GRPCAddr    string
-	RaftAddr    string
-	SerfAddr    string
-	HTTPAddr    string
-	Version     string
+	ID       MasterID
+	GRPCAddr string
+	RaftAddr string
+	SerfAddr string
+	HTTPAddr string
+	Version  string
+	// Removed: an operator has taken it out for good. The record stays, so
+	// that a removed master that comes back is not added again (HA-16).
+	Removed     bool
 	ChangeIndex uint64
 }
 

@@ -553,6 +553,7 @@ func (x *RegisterMaster) GetMaster() *Master {
 	return nil
 }
 
+// Marks a master as taken out for good; it is never registered again.
 type RemoveMaster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`

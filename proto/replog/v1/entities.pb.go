@@ -551,6 +551,7 @@ type Master struct {
 	HttpAddr      string                 `protobuf:"bytes,5,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
 	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	ChangeIndex   uint64                 `protobuf:"varint,7,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	Removed       bool                   `protobuf:"varint,8,opt,name=removed,proto3" json:"removed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +633,13 @@ func (x *Master) GetChangeIndex() uint64 {
 		return x.ChangeIndex
 	}
 	return 0
+}
+
+func (x *Master) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
 }
 
 type Profile struct {
@@ -2181,7 +2189,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"state_tick\x18\n" +
 	" \x01(\x03R\tstateTick\x12!\n" +
 	"\fchange_index\x18\v \x01(\x04R\vchangeIndex\x12$\n" +
-	"\rovercommitted\x18\f \x01(\bR\rovercommitted\"\xc9\x01\n" +
+	"\rovercommitted\x18\f \x01(\bR\rovercommitted\"\xe3\x01\n" +
 	"\x06Master\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -2189,7 +2197,8 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\tserf_addr\x18\x04 \x01(\tR\bserfAddr\x12\x1b\n" +
 	"\thttp_addr\x18\x05 \x01(\tR\bhttpAddr\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12!\n" +
-	"\fchange_index\x18\a \x01(\x04R\vchangeIndex\"~\n" +
+	"\fchange_index\x18\a \x01(\x04R\vchangeIndex\x12\x18\n" +
+	"\aremoved\x18\b \x01(\bR\aremoved\"~\n" +
 	"\aProfile\x12\x14\n" +
 	"\x05cores\x18\x01 \x01(\x05R\x05cores\x12\x1d\n" +
 	"\n" +
