@@ -97,8 +97,12 @@ func expireExecutorsCommand(list []expiry) *replogv1.Command {
 	return &replogv1.Command{Kind: &replogv1.Command_ExpireExecutors{ExpireExecutors: cmd}}
 }
 
-func settleAppsCommand(apps []string) *replogv1.Command {
-	return &replogv1.Command{Kind: &replogv1.Command_SettleApps{SettleApps: &replogv1.SettleApps{Apps: apps}}}
+func settleAppsCommand(apps []model.AppID) *replogv1.Command {
+	names := make([]string, 0, len(apps))
+	for _, id := range apps {
+		names = append(names, string(id))
+	}
+	return &replogv1.Command{Kind: &replogv1.Command_SettleApps{SettleApps: &replogv1.SettleApps{Apps: names}}}
 }
 
 // finishAppCommand is the leader's own verdict on an application (no token).

@@ -33,10 +33,8 @@ type hub struct {
 
 // touchedSet collects the executors that changed since it was last drained.
 type touchedSet struct {
-	wake poke
 	mu   sync.Mutex
 	refs map[model.ExecutorRef]struct{}
-	apps map[model.AppID]struct{}
 	all  bool // everything may have changed: scan the view
 }
 
@@ -94,26 +92,20 @@ func (t *touchedSet) add(changes []fsm.Change) {
 		t.all = true
 	}
 	for _, c := range changes {
-		switch c.Kind {
-		case fsm.ChangeExecutor:
+		if c.Kind == fsm.ChangeExecutor {
 			t.refs[model.ExecutorRef{App: c.App, Executor: c.Executor}] = struct{}{}
-		case fsm.ChangeApp:
-			t.apps[c.App] = struct{}{}
-		case fsm.ChangeWorker, fsm.ChangeMaster, fsm.ChangeSettings, fsm.ChangeCluster:
 		}
 	}
-	t.wake.wake()
 }
 
 // drain returns what was touched since the last call.
-func (t *touchedSet) drain() (refs map[model.ExecutorRef]struct{}, apps map[model.AppID]struct{}, all bool) {
+func (t *touchedSet) drain() (refs map[model.ExecutorRef]struct{}, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	refs, apps, all = t.refs, t.apps, t.all
+	refs, all = t.refs, t.all
 	t.refs = make(map[model.ExecutorRef]struct{})
-	t.apps = make(map[model.AppID]struct{})
 	t.all = false
-	return refs, apps, all
+	return refs, all
 }
 
 func watch[K comparable](h *hub, m map[K]map[poke]struct{}, key K) (poke, func()) {
@@ -154,12 +146,10 @@ func (h *hub) watchAny() (poke, func()) {
 	}
 }
 
-// watchTouched collects the executors and applications that change from now on.
+// watchTouched collects the executors that change from now on.
 func (h *hub) watchTouched() (*touchedSet, func()) {
 	t := &touchedSet{
-		wake: newPoke(),
 		refs: make(map[model.ExecutorRef]struct{}),
-		apps: make(map[model.AppID]struct{}),
 		all:  true,
 	}
 	h.mu.Lock()
