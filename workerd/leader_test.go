@@ -165,6 +165,24 @@ func (s *fakeSession) took(r *model.WorkerReport) {
 	}
 }
 
+// obeyed waits until the worker has carried out an order of this session: then it has taken its
+// Welcome too.
+func (s *fakeSession) obeyed(r model.ExecutorRef) {
+	s.leader.t.Helper()
+	s.run(r, "/bin/true")
+	s.reported(r, model.ExecutorExited)
+}
+
+// refused waits until the worker has ended the session.
+func (s *fakeSession) refused() {
+	s.leader.t.Helper()
+	select {
+	case <-s.gone:
+	case <-time.After(patience):
+		s.leader.t.Fatal("the worker has not ended the session")
+	}
+}
+
 func (s *fakeSession) sequences() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

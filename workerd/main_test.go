@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "as-keeper":
 			os.Exit(keeperMain(os.Args[2:]))
+		case "as-worker":
+			os.Exit(workerMain(os.Args[2], os.Args[3]))
 		case "as-executor":
 			fmt.Println("executor of", os.Getenv(keeper.EnvAppID), "with", os.Getenv(EnvDriverAddr))
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -31,6 +33,11 @@ func TestMain(m *testing.M) {
 			<-ctx.Done()
 			return
 		}
+	}
+	// The race detector makes a process linger for a second at its end, for which goleak would not
+	// wait in keepers.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -46,6 +53,29 @@ func keeperMain(args []string) int {
 	defer stop()
 	err := keeper.Main(ctx, keeper.Config{StateDir: *dir, WorkerID: *id, Logger: hclog.New(&hclog.LoggerOptions{Output: os.Stderr})})
 	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// workerMain runs a worker for the leader at an address until SIGTERM.
+func workerMain(dataDir, leader string) int {
+	exe, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	w, err := New(Config{Masters: []string{leader}, Cores: 4, MemoryMiB: 512, DataDir: dataDir, Bind: "127.0.0.1"}, Deps{
+		Logger: hclog.New(&hclog.LoggerOptions{Output: os.Stderr}), KeeperExe: []string{exe, "as-keeper"},
+		ExecutorExe: []string{exe, "as-executor"}, Environ: os.Environ(),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := w.Run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -109,7 +109,12 @@ func (r *rig) get(path string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-func running1(pid int) bool { return pid > 0 && syscall.Kill(pid, 0) == nil }
+// isRunning says whether a process is there and not merely waiting to be reaped by whoever adopted it.
+func isRunning(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, after, _ := strings.Cut(string(b), ") ")
+	return pid > 0 && err == nil && !strings.HasPrefix(after, "Z")
+}
 
 func TestAWorkerRunsWhatItIsOrderedTo(t *testing.T) {
 	leader := newFakeLeader(t)
@@ -138,16 +143,16 @@ func TestAWorkerRunsWhatItIsOrderedTo(t *testing.T) {
 	if got := s.reported(ref(3), model.ExecutorFailed); got.Cause != model.CauseStart {
 		t.Errorf("no such command: %+v", got)
 	}
-	if got := s.reported(ref(4), model.ExecutorRunning); !running1(got.PID) {
+	if got := s.reported(ref(4), model.ExecutorRunning); !isRunning(got.PID) {
 		t.Errorf("sleep: %+v is not there", got)
 	}
 	s.reported(ref(5), model.ExecutorRunning)
-	if got := s.reported(ref(6), model.ExecutorLaunching); !running1(got.PID) {
+	if got := s.reported(ref(6), model.ExecutorLaunching); !isRunning(got.PID) {
 		t.Errorf("executor of a driver: %+v is not there", got)
 	}
 	for i, grace := range map[int]time.Duration{4: time.Minute, 5: 50 * time.Millisecond, 6: time.Minute} {
 		s.kill(ref(i), grace)
-		if got := s.reported(ref(i), model.ExecutorKilled); got.Cause != model.CauseKill || running1(got.PID) {
+		if got := s.reported(ref(i), model.ExecutorKilled); got.Cause != model.CauseKill || isRunning(got.PID) {
 			t.Errorf("kill: %+v", got)
 		}
 	}
@@ -256,17 +261,18 @@ func TestExecutorsOutliveTheirLeader(t *testing.T) {
 	if inv := s2.hello.Inventory; len(inv) != 1 || inv[0].PID != pid || inv[0].State != model.ExecutorRunning || s2.hello.Incarnation != 1 || s2.hello.HighestTerm != 3 {
 		t.Errorf("hello to the next leader: %+v", s2.hello)
 	}
+	s2.obeyed(ref(1))
 	// A leader of the past is turned away, and so is its order.
 	first.set(func() { first.leads, first.hint = true, "" })
 	second.set(func() { second.leads, second.hint = false, first.addr })
 	s2.end <- rpc.NotLeader(first.addr)
 	stale := first.welcomed(3)
 	stale.kill(ref(0), 0)
-	<-stale.gone
+	stale.refused()
 	second.set(func() { second.leads = true })
 	first.set(func() { first.leads, first.hint = false, second.addr })
 	s3 := second.welcomed(4)
-	if !running1(pid) {
+	if !isRunning(pid) {
 		t.Error("the executor was killed by a leader of the past")
 	}
 	s3.kill(ref(0), time.Second)
@@ -280,7 +286,7 @@ func TestALeaderThatFallsSilentIsLeftAndRehelloCountsAnIncarnation(t *testing.T)
 	s.run(ref(0), "/bin/sleep", "1000")
 	pid := s.reported(ref(0), model.ExecutorRunning).PID
 	leader.set(func() { leader.silent = true })
-	<-s.gone
+	s.refused()
 	leader.set(func() { leader.silent = false })
 
 	s2 := leader.next()
@@ -298,7 +304,7 @@ func TestALeaderThatFallsSilentIsLeftAndRehelloCountsAnIncarnation(t *testing.T)
 	s3.fence.Incarnation = 2
 	s3.run(ref(1), "/bin/true")
 	s3.reported(ref(1), model.ExecutorExited)
-	if !running1(pid) {
+	if !isRunning(pid) {
 		t.Error("an order for another incarnation was obeyed")
 	}
 }
@@ -336,13 +342,13 @@ func TestAStoppedWorkerEndsItsExecutorsAndLeaves(t *testing.T) {
 	s.run(ref(0), "/bin/sleep", "1000")
 	pid := s.reported(ref(0), model.ExecutorRunning).PID
 	r.stop()
-	if got := s.report(ref(0)); got.State != model.ExecutorLost || got.Cause != model.CauseInfra || !s.hasLeft() || running1(pid) {
+	if got := s.report(ref(0)); got.State != model.ExecutorLost || got.Cause != model.CauseInfra || !s.hasLeft() || isRunning(pid) {
 		t.Errorf("last report %+v, left %v", got, s.hasLeft())
 	}
 	// It returns as the same worker, still obeys no older term, and has nothing to report.
 	r.start()
 	stale := leader.welcomed(2)
-	<-stale.gone
+	stale.refused()
 	s2 := leader.welcomed(3)
 	if h := s2.hello; h.Worker != s.hello.Worker || h.Incarnation != 2 || len(h.Inventory) != 0 || h.HighestTerm != 3 {
 		t.Errorf("hello after a restart: %+v", h)
@@ -366,7 +372,7 @@ func TestAKeeperThatDiesIsReplacedAndItsExecutorsAreLost(t *testing.T) {
 		s.run(ref(i+1), "/bin/sleep", "1000")
 		s.reported(ref(i+1), model.ExecutorRunning)
 	}
-	if running1(pid) {
+	if isRunning(pid) {
 		t.Error("an executor outlived its keeper")
 	}
 }
