@@ -182,6 +182,18 @@ func (d *Driver) CancelAll() error {
 	})
 }
 
+// CancelQueued cancels the submitted tasks that wait for an executor; those
+// that run are left alone.
+func (d *Driver) CancelQueued() error {
+	return d.call(context.Background(), func(l *loop) {
+		for _, t := range l.tasks {
+			if t.state == taskQueued {
+				l.cancelTask(t)
+			}
+		}
+	})
+}
+
 // Executors lists the executors that are not lost, by id; nil once the driver
 // has ended.
 func (d *Driver) Executors(ctx context.Context) []ExecutorInfo {
