@@ -131,7 +131,7 @@ func newRoot(s Streams) *cobra.Command {
 		return usage("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s),
+		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
 		newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
 		newLogs(s), newKill(s), newSettings(s), newOperator(s), newVersion(s),
 	)

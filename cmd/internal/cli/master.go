@@ -75,4 +75,3 @@ func masterConfig(c config.MasterConfig) masterd.Config {
 		Version: buildVersion().Build,
 	}
 }
-
