@@ -147,7 +147,7 @@ func (k *keepers) died(a *agent, c *keeper.Client) {
 	})
 }
 
-// close ends the keeper and whatever it still runs.
+// close ends the keeper and whatever it still runs, and waits for its process to be gone.
 func (k *keepers) close() error {
 	c := k.take()
 	if c == nil {
@@ -155,5 +155,18 @@ func (k *keepers) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keeperCallTimeout)
 	defer cancel()
-	return errors.Join(c.Shutdown(ctx, 0), c.Close())
+	err := errors.Join(c.Shutdown(ctx, 0), c.Close())
+	tick := time.NewTicker(keeperPoll)
+	defer tick.Stop()
+	for {
+		running, runErr := keeper.IsRunning(c.Info().Proc)
+		if runErr != nil || !running {
+			return errors.Join(err, runErr)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("end keeper %d: %w", c.Info().Proc.PID, ctx.Err()))
+		}
+	}
 }

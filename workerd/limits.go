@@ -49,6 +49,7 @@ const (
 	backoffMax        = time.Second
 	reportRepeat      = 2 * time.Second // an unacknowledged report is sent again on the same session
 	keeperCallTimeout = 20 * time.Second
+	keeperPoll        = 5 * time.Millisecond
 	orphanTimeout     = 20 * time.Second
 	cleanupInterval   = 10 * time.Minute
 	followPoll        = 100 * time.Millisecond
