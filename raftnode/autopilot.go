@@ -85,7 +85,8 @@ func (n *Node) StartAutopilot(ctx context.Context, deps AutopilotDeps) (stop fun
 		deps.Logger = n.log
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pilot{n: n, deps: deps, ctx: ctx, deadSince: make(map[model.MasterID]time.Time)}
+	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time)}
+	p.within = func(limit time.Duration) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, limit) }
 	p.auto = autopilot.New(n.raft, p, autopilot.WithLogger(deps.Logger), autopilot.WithPromoter(p),
 		autopilot.WithUpdateInterval(pilotUpdateInterval), autopilot.WithReconcileInterval(pilotReconcileInterval))
 	stop = sync.OnceFunc(func() {
@@ -171,7 +172,7 @@ type pilot struct {
 	n        *Node
 	auto     *autopilot.Autopilot
 	deps     AutopilotDeps
-	ctx      context.Context // ends with the autopilot
+	within   func(time.Duration) (context.Context, context.CancelFunc) // ends with the autopilot
 	removals sync.WaitGroup
 
 	mu        sync.Mutex
@@ -329,7 +330,7 @@ func (p *pilot) pastGraceLocked(servers []*autopilot.Server) []*autopilot.Server
 // RemoveFailedServer implements autopilot.ApplicationIntegration.
 func (p *pilot) RemoveFailedServer(s *autopilot.Server) {
 	p.removals.Go(func() {
-		ctx, cancel := context.WithTimeout(p.ctx, pilotRemoveTimeout)
+		ctx, cancel := p.within(pilotRemoveTimeout)
 		defer cancel()
 		if err := p.n.RemoveServer(ctx, model.MasterID(s.ID)); err != nil {
 			p.deps.Logger.Warn("dead master not removed", "master", s.ID, "err", err)

@@ -40,7 +40,8 @@ type helloStream struct {
 	identity Identity
 	log      hclog.Logger
 
-	ctx      context.Context
+	closing  <-chan struct{}
+	within   func(time.Duration) (context.Context, context.CancelFunc) // ends with the stream
 	cancel   context.CancelFunc
 	accepted chan net.Conn
 	tasks    sync.WaitGroup
@@ -59,7 +60,9 @@ func newHelloStream(inner StreamLayer, id model.MasterID, identity Identity, log
 		conns:    make(map[*trackedConn]struct{}),
 		refusals: make(map[string]struct{}),
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	s.closing, s.cancel = ctx.Done(), cancel
+	s.within = func(limit time.Duration) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, limit) }
 	s.tasks.Go(s.acceptLoop)
 	return s
 }
@@ -76,12 +79,12 @@ func (s *helloStream) acceptLoop() {
 			s.admit(conn)
 			continue
 		}
-		if s.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		s.log.Error("accept raft connection failed", "err", err)
 		select {
-		case <-s.ctx.Done():
+		case <-s.closing:
 			return
 		case <-time.After(pause):
 			pause = min(2*pause, lastPause)
@@ -103,7 +106,7 @@ func (s *helloStream) admit(conn net.Conn) {
 		}
 		select {
 		case s.accepted <- tracked:
-		case <-s.ctx.Done():
+		case <-s.closing:
 			_ = tracked.Close()
 		}
 	})
@@ -147,7 +150,7 @@ func (s *helloStream) judge(theirs hello) error {
 // Dial implements raft.StreamLayer for a route.
 func (s *helloStream) Dial(route raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	to, addr := splitRoute(route)
-	ctx, cancel := context.WithTimeout(s.ctx, min(timeout, dialTimeout))
+	ctx, cancel := s.within(min(timeout, dialTimeout))
 	defer cancel()
 	raw, err := s.inner.Dial(ctx, addr)
 	if err != nil {
@@ -223,7 +226,7 @@ func (s *helloStream) Accept() (net.Conn, error) {
 	select {
 	case conn := <-s.accepted:
 		return conn, nil
-	case <-s.ctx.Done():
+	case <-s.closing:
 		return nil, net.ErrClosed
 	}
 }

@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,7 @@ func (l quietLog) pass(write func(string, ...any), message string, args []any) {
 	case !due:
 		l.Logger.Debug(message, args...)
 	case omitted > 0:
-		write(message, append(args[:len(args):len(args)], "omitted", omitted)...)
+		write(message, append(slices.Clip(args), "omitted", omitted)...)
 	default:
 		write(message, args...)
 	}

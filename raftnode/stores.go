@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -46,8 +48,8 @@ func openStores(cfg Config, log hclog.Logger) (s *stores, err error) {
 	var closers []func() error
 	closeAll := func() error {
 		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
+		for _, closer := range slices.Backward(closers) {
+			errs = append(errs, closer())
 		}
 		return errors.Join(errs...)
 	}
@@ -116,8 +118,11 @@ func openWAL(dir string, segmentBytes int, log hclog.Logger) (w *wal.WAL, closer
 	return w, func() error { return errors.Join(w.Close(), meta.Close()) }, nil
 }
 
-// guard runs an opener of a library that may panic on a damaged file.
+// guard runs an opener of a library that may panic on a damaged file, or read
+// beyond the end of one that was cut short and is mapped into memory. What it
+// had open by then stays open: the process is about to end.
 func guard(what string, open func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s: damaged (%v); set the data directory aside and let this master rejoin", what, r)
