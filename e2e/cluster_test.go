@@ -1,0 +1,268 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/demo"
+)
+
+// Bounds of what the harness itself waits for.
+const (
+	settleWithin = 30 * time.Second // replicas equal, executors gone
+	leaderWithin = 20 * time.Second
+)
+
+// size is how large a cluster is; zero fields take the defaults of size.args.
+type size struct {
+	masters, workers, cores int
+	memory                  string
+}
+
+func (s size) args() []string {
+	if s.masters == 0 {
+		s.masters = 3
+	}
+	if s.workers == 0 {
+		s.workers = 2
+	}
+	if s.cores == 0 {
+		s.cores = 4
+	}
+	if s.memory == "" {
+		s.memory = "16g"
+	}
+	return []string{
+		"--masters", strconv.Itoa(s.masters), "--workers", strconv.Itoa(s.workers),
+		"--worker-cores", strconv.Itoa(s.cores), "--worker-memory", s.memory,
+	}
+}
+
+// node is one daemon.
+type node struct {
+	demo.Endpoints
+	Leader bool // when the cluster started
+	name   string
+	proc   proc
+	paused bool
+	exited chan struct{} // of our own children: closed once reaped
+}
+
+// cluster is a running cluster of real processes.
+type cluster struct {
+	dir        string
+	size       size
+	masters    []*node
+	workers    []*node
+	masterList string
+	client     *client.Client
+	markers    map[string]bool // environment entries of processes of this cluster
+	noQuorum   bool            // too few masters live for the checks at the end
+	stopped    bool
+}
+
+// newCluster starts a cluster and registers its end with all checks.
+func newCluster(t *testing.T, s size) *cluster {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{dir: filepath.Join(dir, "cluster"), size: s, markers: map[string]bool{}}
+	c.markers["DEMO_OF_HEARTH="+c.dir] = true
+	t.Cleanup(func() { c.end(t) })
+	r := hearth(t, append([]string{"demo", "--keep", "--no-job", "--dir", c.dir, "-o", "json"}, s.args()...)...).wantCode(t, 0)
+	var shape struct {
+		Masters []*node           `json:"masters"`
+		Workers []*node           `json:"workers"`
+		Env     map[string]string `json:"env"`
+	}
+	r.decode(t, &shape)
+	c.masters, c.workers, c.masterList = shape.Masters, shape.Workers, shape.Env["HEARTH_MASTERS"]
+	for n, m := range c.masters {
+		m.name, m.proc = fmt.Sprintf("master-%d", n+1), openProc(t, m.PID)
+	}
+	for n, w := range c.workers {
+		w.name, w.proc = fmt.Sprintf("worker-%d", n+1), openProc(t, w.PID)
+		c.markers["HEARTH_WORKER_ID="+w.ID] = true
+	}
+	if c.client, err = client.New(client.Config{Masters: strings.Split(c.masterList, ","), Principal: "e2e"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a cluster of %d masters and %d workers in %s", len(c.masters), len(c.workers), r.took.Round(time.Millisecond))
+	return c
+}
+
+// living are the nodes whose processes live and are not paused.
+func living(nodes []*node) []*node {
+	var out []*node
+	for _, n := range nodes {
+		if n.proc.alive() && !n.paused {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (n *node) stop(t testing.TB) {
+	t.Helper()
+	n.paused = true
+	n.proc.signal(t, syscall.SIGSTOP)
+}
+
+func (n *node) cont(t testing.TB) {
+	t.Helper()
+	n.proc.signal(t, syscall.SIGCONT)
+	n.paused = false
+}
+
+// restartWorker starts a dead worker again on its data directory.
+func (c *cluster) restartWorker(t testing.TB, old *node) *node {
+	t.Helper()
+	dataDir := filepath.Join(c.dir, old.name)
+	log, err := os.OpenFile(dataDir+".log", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	s := c.size.args()
+	cmd := exec.Command(hearthBinary, "worker", "--bind", "127.0.0.1", "--grpc-port", "0", "--serf-port", "0", "--http-port", "0",
+		"--masters", c.masterList, "--join", living(c.masters)[0].Serf, "--cores", s[5], "--memory", s[7], "--data-dir", dataDir)
+	cmd.Env = ownEnv("DEMO_OF_HEARTH=" + c.dir)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %s again: %v", old.name, err)
+	}
+	n := &node{name: old.name, proc: openProc(t, cmd.Process.Pid), exited: make(chan struct{})}
+	go func() {
+		defer close(n.exited)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	for i := range c.workers {
+		if c.workers[i] == old {
+			c.workers[i] = n
+		}
+	}
+	eventually(t, settleWithin, old.name+" is ready again", func() string {
+		n.Endpoints, err = demo.ReadEndpoints(dataDir, demo.ReadyFile, cmd.Process.Pid)
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.markers["HEARTH_WORKER_ID="+n.ID] = true
+	return n
+}
+
+// end takes the cluster down and makes the checks that every test ends with.
+func (c *cluster) end(t *testing.T) {
+	t.Helper()
+	for _, n := range append(append([]*node(nil), c.masters...), c.workers...) {
+		if n.paused && n.proc.alive() {
+			n.cont(t)
+		}
+	}
+	defer func() {
+		if t.Failed() {
+			c.dumpLogs(t)
+		}
+	}()
+	defer c.takeDown(t)
+	if t.Failed() || c.client == nil || c.noQuorum {
+		return
+	}
+	c.killAll(t)
+	c.sameState(t)
+}
+
+// takeDown ends every process and looks for what is left.
+func (c *cluster) takeDown(t *testing.T) {
+	t.Helper()
+	if c.stopped {
+		return
+	}
+	c.stopped = true
+	if c.client != nil {
+		if err := c.client.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	}
+	for _, w := range c.workers {
+		if w.exited != nil && w.proc.alive() {
+			w.proc.signal(t, syscall.SIGTERM)
+			<-w.exited
+		}
+	}
+	// It waits for what it has started, which is all there should be.
+	r := hearth(t, "demo", "--stop", "--dir", c.dir)
+	if r.code != 0 {
+		t.Errorf("hearth demo --stop: code %d: %s", r.code, r.stderr)
+	}
+	if left := scan(c.markers); len(left) > 0 {
+		t.Errorf("processes are left after the end of the cluster:\n%s", list(left))
+		for _, p := range left {
+			if h, err := os.FindProcess(p.pid); err == nil {
+				_ = h.Kill() // best effort: the test has failed already
+			}
+		}
+	}
+	c.checkLogs(t)
+}
+
+var crash = regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE).*|panic recovered.*|invariant.*(broken|violated).*`)
+
+// checkLogs fails the test if a daemon crashed.
+func (c *cluster) checkLogs(t *testing.T) {
+	t.Helper()
+	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log")) // the pattern is valid
+	for _, path := range logs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("read a log: %v", err)
+			continue
+		}
+		if at := crash.FindIndex(text); at != nil {
+			t.Errorf("%s:\n%s", filepath.Base(path), text[at[0]:min(len(text), at[0]+4000)])
+		}
+	}
+}
+
+// dumpLogs shows the end of every daemon's log.
+func (c *cluster) dumpLogs(t *testing.T) {
+	t.Helper()
+	const most = 6000
+	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log")) // the pattern is valid
+	for _, path := range logs {
+		text, _ := os.ReadFile(path) // what could be read is shown
+		if len(text) > most {
+			text = text[len(text)-most:]
+		}
+		t.Logf("=== %s\n%s", filepath.Base(path), text)
+	}
+}
+
+// UnmarshalJSON reads the shape that hearth demo prints.
+func (n *node) UnmarshalJSON(data []byte) error {
+	var shape struct {
+		demo.Endpoints
+		Leader bool `json:"leader"`
+	}
+	if err := json.Unmarshal(data, &shape); err != nil {
+		return err
+	}
+	n.Endpoints, n.Leader = shape.Endpoints, shape.Leader
+	return nil
+}

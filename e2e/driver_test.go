@@ -1,0 +1,5 @@
+//go:build e2e
+
+package e2e
+
+func driverMain(how string) int { return 0 }
