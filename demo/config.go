@@ -26,8 +26,17 @@ const (
 // nothing is set aside.
 const DefaultWorkerMemory = "4g"
 
-// ErrUsage is wrapped by errors that the caller's arguments are to blame for.
-var ErrUsage = errors.New("usage")
+// ErrUsage is what errors are that the caller's arguments are to blame for
+// (errors.Is); their texts stand alone.
+var ErrUsage = errors.New("wrong usage")
+
+type usageError struct{ error }
+
+func (e usageError) Is(target error) bool { return target == ErrUsage }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Config says what to start and what to do with it.
 type Config struct {
@@ -56,7 +65,7 @@ type Config struct {
 	Out io.Writer
 }
 
-// Validate reports every problem; the error wraps ErrUsage.
+// Validate reports every problem; the error is ErrUsage.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -87,7 +96,7 @@ func (c Config) Validate() error {
 		bad("--worker-memory %s: must be at least %d MiB, which an executor of the job has", c.WorkerMemory, executorMemoryMiB)
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("%w: %w", ErrUsage, errors.Join(errs...))
+		return usageError{errors.Join(errs...)}
 	}
 	return nil
 }

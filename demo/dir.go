@@ -23,25 +23,25 @@ func prepareDir(dir string) (string, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("%w: --dir: %w", ErrUsage, err)
+		return "", usagef("--dir: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("%w: --dir: %w", ErrUsage, err)
+		return "", usagef("--dir: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("%w: --dir: %w", ErrUsage, err)
+		return "", usagef("--dir: %w", err)
 	}
 	s, err := loadState(dir)
 	switch {
 	case err == nil && s.running():
-		return "", fmt.Errorf("%w: --dir %s: a demonstration runs there; end it with hearth demo --stop --dir %s", ErrUsage, dir, dir)
+		return "", usagef("--dir %s: a demonstration runs there; end it with hearth demo --stop --dir %s", dir, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%w: --dir: %w", ErrUsage, err)
+		return "", usagef("--dir: %w", err)
 	}
 	for _, e := range entries {
 		if err != nil || !ours(e.Name()) {
-			return "", fmt.Errorf("%w: --dir %s: holds %s, which is no demonstration's: give an empty or new directory", ErrUsage, dir, e.Name())
+			return "", usagef("--dir %s: holds %s, which is no demonstration's: give an empty or new directory", dir, e.Name())
 		}
 	}
 	return dir, clean(dir)

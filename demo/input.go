@@ -35,20 +35,20 @@ type input struct {
 }
 
 // findInput lists the files of dir, or those of the Go distribution that env
-// and the machine offer. Errors wrap ErrUsage.
+// and the machine offer. Errors are ErrUsage.
 func findInput(ctx context.Context, dir string, env []string) (*input, error) {
 	in := &input{what: "files of " + dir}
 	suffix := ""
 	if dir == "" {
 		root := goRoot(ctx, env)
 		if root == "" {
-			return nil, fmt.Errorf("%w: no Go distribution is installed here whose files could be counted: name another tree with --input DIR", ErrUsage)
+			return nil, usagef("no Go distribution is installed here whose files could be counted: name another tree with --input DIR")
 		}
 		dir, suffix, in.what = root, ".go", ".go files of "+root
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --input: %w", ErrUsage, err)
+		return nil, usagef("--input: %w", err)
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -61,9 +61,9 @@ func findInput(ctx context.Context, dir string, env []string) (*input, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: list the input: %w", ErrUsage, err)
+		return nil, usagef("list the input: %w", err)
 	case len(in.files) == 0:
-		return nil, fmt.Errorf("%w: there are no files in %s: name another tree with --input DIR", ErrUsage, dir)
+		return nil, usagef("there are no files in %s: name another tree with --input DIR", dir)
 	}
 	in.tasks, in.passes = split(len(in.files))
 	return in, nil

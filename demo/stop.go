@@ -43,16 +43,16 @@ func (c *cluster) save() error {
 }
 
 // Stop ends the demonstration that was left running in dir, gracefully, and
-// returns when nothing of it is left. Data and logs stay. The error wraps
+// returns when nothing of it is left. Data and logs stay. The error is
 // ErrUsage if there never was one.
 func Stop(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("%w: --dir: %w", ErrUsage, err)
+		return usagef("--dir: %w", err)
 	}
 	s, err := loadState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no demonstration was started in %s", ErrUsage, dir)
+		return usagef("no demonstration was started in %s", dir)
 	}
 	if err != nil {
 		return err

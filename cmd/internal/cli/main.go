@@ -70,10 +70,10 @@ func Main(args []string, s Streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // give the second signal back to the system
-	return run(ctx, args, s)
+	return execute(ctx, args, s)
 }
 
-func run(ctx context.Context, args []string, s Streams) int {
+func execute(ctx context.Context, args []string, s Streams) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -132,7 +132,7 @@ func newRoot(s Streams) *cobra.Command {
 	})
 	root.AddCommand(
 		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
-		newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
+		newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
 		newLogs(s), newKill(s), newSettings(s), newOperator(s), newVersion(s),
 	)
 	usageArgs(root)
