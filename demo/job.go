@@ -58,10 +58,9 @@ type job struct {
 	killedAt time.Time
 
 	done     int
-	counts   [][]Counts // by task
-	leader   *node      // killed
-	victim   *node      // killed worker
-	lost     map[model.ExecutorID]bool
+	counts   [][]Counts                // by task
+	leader   *node                     // killed
+	victim   *node                     // killed worker
 	added    map[model.ExecutorID]bool // after the worker was killed
 	replaced int
 	reruns   int
@@ -100,7 +99,7 @@ func runJob(ctx context.Context, cfg Config, tl *timeline, c *cluster, in *input
 		cfg: cfg, tl: tl, cluster: c, in: in,
 		limits: make(chan int, phaseRest+1), events: make(chan driver.Event, maxEvents), elected: make(chan election, 1),
 		counts: make([][]Counts, len(in.tasks)),
-		lost:   map[model.ExecutorID]bool{}, added: map[model.ExecutorID]bool{},
+		added:  map[model.ExecutorID]bool{},
 	}
 	j.drv, err = driver.New(driver.Config{
 		Client: cl,
@@ -290,7 +289,9 @@ func (j *job) event(e driver.Event) {
 			j.added[e.Executor] = true
 		}
 	case driver.EventExecutorReady:
-		if j.added[e.Executor] && j.replaced < len(j.lost) {
+		// Nothing else was missing, so whatever comes after the kill is in
+		// place of a lost one, whichever of the two is heard of first.
+		if j.added[e.Executor] {
 			j.replaced++
 			j.tl.at(e.At, "executor %d on %s takes the place of a lost one, %s after the kill", e.Executor, j.workerName(e.Worker), millis(e.At.Sub(j.killedAt)))
 			if j.phase == phaseReplace {
@@ -301,9 +302,6 @@ func (j *job) event(e driver.Event) {
 		}
 		j.tl.at(e.At, "executor %d on %s is ready", e.Executor, j.workerName(e.Worker))
 	case driver.EventExecutorEnded:
-		if j.victim != nil && string(e.Worker) == j.victim.where.ID {
-			j.lost[e.Executor] = true
-		}
 		j.tl.at(e.At, "executor %d on %s is lost with %d tasks: %s", e.Executor, j.workerName(e.Worker), e.Tasks, e.Reason)
 	case driver.EventTaskRerun:
 		j.reruns++
