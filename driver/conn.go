@@ -129,7 +129,7 @@ func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionS
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	c := &conn{
-		cancel: cancel, chunks: make(chan model.OutputChunk, 1),
+		cancel: cancel, chunks: make(chan model.OutputChunk, maxChunks),
 		out:   outbox{wake: make(chan struct{}, 1)},
 		fetch: fetchList{wake: make(chan struct{}, 1)},
 	}
@@ -172,8 +172,8 @@ func (d *Driver) receive(ctx context.Context, c *conn, stream rpc.ExecutorSessio
 		case up.Chunk != nil:
 			select {
 			case c.chunks <- *up.Chunk:
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			default: // the fetcher asks for one at a time
+				return fmt.Errorf("%w: output that nobody asked for", model.ErrInvalid)
 			}
 			// The word counts as a sign of life.
 			up = model.ExecutorUp{}

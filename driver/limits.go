@@ -32,6 +32,9 @@ const (
 	maxGone = 1 << 16
 	// fetchBytes is the size of one piece of fetched output.
 	fetchBytes = 256 << 10
+	// maxChunks bounds the pieces of output on a stream that the fetcher has
+	// not looked at: one, and late answers to questions it gave up.
+	maxChunks = 4
 	// inboundBuffer is how many messages of executors wait for the loop.
 	inboundBuffer = 256
 )

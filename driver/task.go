@@ -3,6 +3,7 @@ package driver
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -114,7 +115,7 @@ func (q *queue) pushFront(ts []*task) {
 	for _, t := range ts {
 		t.state = taskQueued
 	}
-	q.again = append(ts[:len(ts):len(ts)], q.again...)
+	q.again = slices.Concat(ts, q.again)
 	q.size += len(ts)
 }
 

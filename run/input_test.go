@@ -76,7 +76,8 @@ func TestInputsComeFromEverywhere(t *testing.T) {
 		"a file named -":          {Options{ArgFiles: []string{"-"}}, "x\n", [][]string{{"x"}}},
 		"a list":                  {Options{Args: [][]string{{"a", "b"}}}, "x", [][]string{{"a"}, {"b"}}},
 		"each with each": {
-			Options{ArgFiles: []string{file}, Args: [][]string{{"1", "2"}}}, "",
+			Options{ArgFiles: []string{file}, Args: [][]string{{"1", "2"}}},
+			"",
 			[][]string{{"one", "1"}, {"one", "2"}, {"two", "1"}, {"two", "2"}},
 		},
 		"each with nothing": {Options{Args: [][]string{{"1", "2"}, {}}}, "", nil},

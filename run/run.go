@@ -109,15 +109,15 @@ func (r *runner) finish(ctx context.Context, e *engine, err error, stopDriver fu
 		return CodeFault, <-driverErr
 	case ctx.Err() != nil:
 		e.sum.NotDone = e.sum.Tasks - e.sum.Succeeded - e.sum.Failed
-		r.end(stopDriver, driverErr, stderr, model.AppFailed, "interrupted", CodeInterrupted)
-		return CodeInterrupted, nil
+		r.end(ctx, stopDriver, driverErr, stderr, model.AppFailed, "interrupted", CodeInterrupted)
+		return CodeInterrupted, nil //nolint:nilerr // the code says it
 	case err != nil:
 		e.sum.NotDone = e.sum.Tasks - e.sum.Succeeded - e.sum.Failed
 		code := CodeFault
 		if errors.Is(err, model.ErrInvalid) || errors.Is(err, model.ErrTooLarge) {
 			code = CodeUsage // a bad input
 		}
-		r.end(stopDriver, driverErr, stderr, model.AppFailed, err.Error(), code)
+		r.end(ctx, stopDriver, driverErr, stderr, model.AppFailed, err.Error(), code)
 		return code, err
 	}
 	code := r.p.Halt.exitCode(e.halted, e.sum.Failed, e.code)
@@ -125,14 +125,14 @@ func (r *runner) finish(ctx context.Context, e *engine, err error, stopDriver fu
 	if e.sum.Failed > 0 {
 		state, reason = model.AppFailed, fmt.Sprintf("%d of %d tasks failed", e.sum.Failed, e.sum.Tasks)
 	}
-	r.end(stopDriver, driverErr, stderr, state, reason, code)
+	r.end(ctx, stopDriver, driverErr, stderr, state, reason, code)
 	return code, nil
 }
 
 // end tells the cluster that the application is over and stops the driver. A
 // cluster that cannot be told ends it by itself; the work is done either way.
-func (r *runner) end(stopDriver func(), driverErr <-chan error, stderr io.Writer, state model.AppState, reason string, code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+func (r *runner) end(ctx context.Context, stopDriver func(), driverErr <-chan error, stderr io.Writer, state model.AppState, reason string, code int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, stopDriver)
 	defer stop()
@@ -149,10 +149,9 @@ func (r *runner) end(stopDriver func(), driverErr <-chan error, stderr io.Writer
 		// Still registering, or never done: there is nothing to end yet. If
 		// the registration wins the race, the application is killed.
 		stopDriver()
-		err := <-driverErr
+		_ = <-driverErr // it was stopped
 		if app := r.drv.App(); app != "" {
-			err = r.deps.Client.KillApp(ctx, app, reason)
-			if err != nil {
+			if err := r.deps.Client.KillApp(ctx, app, reason); err != nil {
 				note(stderr, "application %s was not ended: %v; the cluster ends it soon", app, err)
 			}
 		}
@@ -161,7 +160,7 @@ func (r *runner) end(stopDriver func(), driverErr <-chan error, stderr io.Writer
 	if err := r.drv.Finish(ctx, state, reason, code); err != nil && !errors.Is(err, model.ErrEnded) {
 		note(stderr, "the cluster was not told that %s is over: %v; it ends it by itself", r.drv.App(), err)
 	}
-	<-driverErr
+	_ = <-driverErr // nil, or what Finish has returned
 }
 
 // observe passes events on and notes the first executor.
