@@ -86,7 +86,9 @@ func (n *Node) StartAutopilot(ctx context.Context, deps AutopilotDeps) (stop fun
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time)}
-	p.within = func(limit time.Duration) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, limit) }
+	p.within = func(limit time.Duration) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, limit)
+	}
 	p.auto = autopilot.New(n.raft, p, autopilot.WithLogger(deps.Logger), autopilot.WithPromoter(p),
 		autopilot.WithUpdateInterval(pilotUpdateInterval), autopilot.WithReconcileInterval(pilotReconcileInterval))
 	stop = sync.OnceFunc(func() {

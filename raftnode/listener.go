@@ -62,7 +62,9 @@ func newHelloStream(inner StreamLayer, id model.MasterID, identity Identity, log
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.closing, s.cancel = ctx.Done(), cancel
-	s.within = func(limit time.Duration) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, limit) }
+	s.within = func(limit time.Duration) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, limit)
+	}
 	s.tasks.Go(s.acceptLoop)
 	return s
 }
