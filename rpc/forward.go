@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -100,6 +101,8 @@ func (s *Server) forward(ctx context.Context, name string, m method, req any) (a
 	defer done()
 	ctx, cancel := withDeadline(forwardContext(ctx))
 	defer cancel()
+	ctx, gone := context.WithCancelCause(ctx)
+	defer s.whileLeader(conn.Addr(), gone)()
 	ctx, sent := trackSent(ctx)
 	reply := m.reply()
 	err = conn.cc.Invoke(ctx, name, req, reply)
@@ -112,6 +115,38 @@ func (s *Server) forward(ctx context.Context, name string, m method, req any) (a
 		return nil, fmt.Errorf("forward %s to the leader %s: %w", name, conn.Addr(), outcomeError(err, true))
 	}
 	return nil, fmt.Errorf("forward %s to the leader %s: %w: %w", name, conn.Addr(), model.ErrNoLeader, fromStatus(err))
+}
+
+// whileLeader gives up a forwarded call when another master has come to lead:
+// a leader that is cut off or frozen would hold the call until its deadline.
+// The returned function ends the watch. Calls that are answered within
+// leaderRecheck cost one timer.
+func (s *Server) whileLeader(addr string, gone context.CancelCauseFunc) (stop func()) {
+	var mu sync.Mutex
+	ended := false
+	var timer *time.Timer
+	check := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			return
+		}
+		if now := s.cfg.Leader.LeaderAddr(); now != "" && now != addr {
+			gone(fmt.Errorf("%w: %s leads now", model.ErrUnavailable, now))
+			return
+		}
+		timer.Reset(leaderRecheck)
+	}
+	mu.Lock()
+	timer = time.AfterFunc(leaderRecheck, check)
+	mu.Unlock()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		timer.Stop()
+		gone(nil)
+	}
 }
 
 // proxy passes a stream on to the leader, frame by frame.

@@ -236,3 +236,29 @@ func TestAProxiedStreamEndsWhenTheLeaderDiesOrTheClientGoes(t *testing.T) {
 	}
 	<-left
 }
+
+// A leader that is cut off would hold the call until its deadline.
+func TestACallThatHangsAtAnOldLeaderIsGivenUpWhenAnotherLeads(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	self := leaderAt("")
+	self.leading.Store(true)
+	old, _ := serve(t, ServerConfig{Leader: self}, allServices(&fakeServices{
+		killApp: func(ctx context.Context, _ CallInfo, _ model.AppID, _ string) error {
+			close(arrived)
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	}))
+	known := leaderAt(old.Addr().String())
+	standby, _ := serve(t, ServerConfig{Leader: known}, allServices(&fakeServices{}))
+	go func() {
+		<-arrived
+		next := "127.0.0.1:1"
+		known.addr.Store(&next)
+	}()
+	err := ClusterClient(dial(t, standby.Addr().String(), DialConfig{})).KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", "")
+	if !errors.Is(err, model.ErrOutcomeUnknown) {
+		t.Fatalf("got %v, want outcome unknown", err)
+	}
+}

@@ -28,6 +28,9 @@ const (
 	// DialTimeout bounds one attempt to connect, TLS and HTTP/2 handshakes
 	// included: a call into a black hole fails after this long.
 	DialTimeout = 4 * time.Second
+	// leaderRecheck is how often a forwarded call in progress looks whether
+	// the leader is still the one it was sent to.
+	leaderRecheck = 100 * time.Millisecond
 	// BackoffFirst and BackoffMax bound the pauses between attempts.
 	BackoffFirst = 20 * time.Millisecond
 	BackoffMax   = time.Second
