@@ -18,7 +18,7 @@ import (
 func workerProcess(t *testing.T, dataDir, leader string) *exec.Cmd {
 	t.Helper()
 	argv := append(self(t, "as-worker"), dataDir, leader)
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // this test itself; ended below
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // this test itself; ended below
 	out := filepath.Join(t.TempDir(), "worker.log")
 	f, err := os.Create(out)
 	if err != nil {

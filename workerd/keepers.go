@@ -29,7 +29,7 @@ type keepers struct {
 	argv     []string // starts a keeper; the state directory and the worker's id are added
 	stateDir string
 	workerID string
-	ctx      context.Context // of jobs, set by agent.run
+	ctx      context.Context //nolint:containedctx // of jobs, which outlive whoever asks for them; set by agent.run
 
 	mu     sync.Mutex
 	client *keeper.Client // nil while there is none
@@ -101,6 +101,8 @@ func (k *keepers) take() *keeper.Client {
 
 // listen passes the keeper's events to the agent until its connection ends, and then replaces the
 // keeper.
+//
+
 func (k *keepers) listen(a *agent) {
 	c := k.get()
 	a.jobs.Go(func() {

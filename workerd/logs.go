@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -155,8 +156,8 @@ func (t *tail) open(after fs.FileInfo) error {
 		}
 		newest = append(newest, f)
 	}
-	for i := len(newest) - 1; i >= 0; i-- {
-		t.parts = append(t.parts, newest[i])
+	for _, f := range slices.Backward(newest) {
+		t.parts = append(t.parts, f)
 	}
 	return nil
 }

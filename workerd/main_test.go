@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		case "as-worker":
 			os.Exit(workerMain(os.Args[2], os.Args[3]))
 		case "as-executor":
-			fmt.Println("executor of", os.Getenv(keeper.EnvAppID), "with", os.Getenv(EnvDriverAddr))
+			fmt.Fprintln(os.Stdout, "executor of", os.Getenv(keeper.EnvAppID), "with", os.Getenv(EnvDriverAddr))
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 			defer stop()
 			<-ctx.Done()

@@ -42,17 +42,22 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 		origins    []string // part of the cores' and of the memory's
 	}{
 		{
-			"without cgroups everything less 1 GiB is offered", map[string]string{"proc/meminfo": meminfo16G},
-			0, 0, 8, 15360, []string{"processors", "less 1 GiB"},
+			"without cgroups everything less 1 GiB is offered",
+			map[string]string{"proc/meminfo": meminfo16G},
+			0, 0, 8, 15360,
+			[]string{"processors", "less 1 GiB"},
 		},
 		{
-			"a small machine offers half of its memory", map[string]string{"proc/meminfo": meminfo1G},
-			0, 0, 8, 512, []string{"processors", "half of"},
+			"a small machine offers half of its memory",
+			map[string]string{"proc/meminfo": meminfo1G},
+			0, 0, 8, 512,
+			[]string{"processors", "half of"},
 		},
 		{
 			"what is configured wins over any limit",
 			map[string]string{"proc/meminfo": meminfo16G, "proc/self/cgroup": v2, "sys/fs/cgroup/a/b/cpu.max": "100000 100000"},
-			32, 100, 32, 100, []string{"configured", "configured"},
+			32, 100, 32, 100,
+			[]string{"configured", "configured"},
 		},
 		{
 			"a limit of version 2 counts",
@@ -60,7 +65,8 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"proc/meminfo": meminfo16G, "proc/self/cgroup": v2,
 				"sys/fs/cgroup/a/b/cpu.max": "250000 100000\n", "sys/fs/cgroup/a/b/memory.max": "4294967296\n",
 			},
-			0, 0, 2, 3072, []string{"cgroup /a/b (2.50 cores)", "cgroup /a/b"},
+			0, 0, 2, 3072,
+			[]string{"cgroup /a/b (2.50 cores)", "cgroup /a/b"},
 		},
 		{
 			"the narrowest of all parents counts",
@@ -69,7 +75,8 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"sys/fs/cgroup/a/b/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpu.max": "300000 100000\n",
 				"sys/fs/cgroup/a/b/memory.max": "8589934592\n", "sys/fs/cgroup/a/memory.max": "2147483648\n",
 			},
-			0, 0, 3, 1024, []string{"cgroup /a ", "cgroup /a "},
+			0, 0, 3, 1024,
+			[]string{"cgroup /a ", "cgroup /a "},
 		},
 		{
 			"in a container whose path is not visible the mount point counts",
@@ -77,7 +84,8 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"proc/meminfo": meminfo16G, "proc/self/cgroup": "0::/../../docker/x\n",
 				"sys/fs/cgroup/cpu.max": "400000 100000\n", "sys/fs/cgroup/memory.max": "3221225472\n",
 			},
-			0, 0, 4, 2048, []string{"cgroup / ", "cgroup / "},
+			0, 0, 4, 2048,
+			[]string{"cgroup / ", "cgroup / "},
 		},
 		{
 			"limits of version 1 count",
@@ -86,7 +94,8 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "500000\n", "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
 				"sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": "6442450944\n",
 			},
-			0, 0, 5, 5120, []string{"cgroup /a ", "cgroup /a/b "},
+			0, 0, 5, 5120,
+			[]string{"cgroup /a ", "cgroup /a/b "},
 		},
 		{
 			"what version 1 calls no limit is none",
@@ -95,12 +104,14 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
 				"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
 			},
-			0, 0, 8, 15360, []string{"processors", "machine"},
+			0, 0, 8, 15360,
+			[]string{"processors", "machine"},
 		},
 		{
 			"a quota below one core still offers one",
 			map[string]string{"proc/meminfo": meminfo16G, "proc/self/cgroup": v2, "sys/fs/cgroup/cpu.max": "50000 100000\n"},
-			0, 0, 1, 15360, []string{"0.50 cores", "machine"},
+			0, 0, 1, 15360,
+			[]string{"0.50 cores", "machine"},
 		},
 		{
 			"nonsense in the files is no limit",
@@ -108,7 +119,8 @@ func TestTheOfferIsWhatTheMachineAndItsCgroupsAllow(t *testing.T) {
 				"proc/meminfo": meminfo16G, "proc/self/cgroup": "x\n0::relative\n" + v2,
 				"sys/fs/cgroup/cpu.max": "a b\n", "sys/fs/cgroup/memory.max": "-5\n",
 			},
-			0, 0, 8, 15360, []string{"processors", "machine"},
+			0, 0, 8, 15360,
+			[]string{"processors", "machine"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -30,6 +31,8 @@ func (a *agent) perform(effects []effect) {
 }
 
 // job runs f beside the agent. Their number is bounded by that of executors.
+//
+
 func (a *agent) job(f func(context.Context)) {
 	a.jobs.Go(func() {
 		ctx, cancel := context.WithTimeout(a.keepers.ctx, keeperCallTimeout)
@@ -44,17 +47,17 @@ func (a *agent) start(ctx context.Context, e effect) {
 	case a.slots <- struct{}{}:
 		defer func() { <-a.slots }()
 	case <-ctx.Done():
-		a.startFailed(e.ref, fmt.Errorf("too many launches at once: %w", ctx.Err()))
+		a.startFailed(context.WithoutCancel(ctx), e.ref, fmt.Errorf("too many launches at once: %w", ctx.Err()))
 		return
 	}
 	k := a.keepers.get()
 	if k == nil {
-		a.startFailed(e.ref, keeper.ErrDisconnected)
+		a.startFailed(context.WithoutCancel(ctx), e.ref, keeper.ErrDisconnected)
 		return
 	}
 	req, err := a.launcher.prepare(e.launch, a.masters.list())
 	if err != nil {
-		a.startFailed(e.ref, err)
+		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
 	}
 	started, err := k.Start(ctx, req)
@@ -62,20 +65,21 @@ func (a *agent) start(ctx context.Context, e effect) {
 		if ctx.Err() != nil { // it may run for all we know
 			_ = k.Kill(context.WithoutCancel(ctx), e.ref.String(), 0)
 		}
-		a.startFailed(e.ref, err)
+		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
 	}
 	_ = a.do(context.WithoutCancel(ctx), func() { a.perform(a.table.started(e.ref, started, time.Now())) })
 }
 
-func (a *agent) startFailed(ref model.ExecutorRef, err error) {
-	_ = a.do(context.Background(), func() { a.perform(a.table.startFailed(ref, err, outage(err))) })
+func (a *agent) startFailed(ctx context.Context, ref model.ExecutorRef, err error) {
+	_ = a.do(ctx, func() { a.perform(a.table.startFailed(ref, err, outage(err))) })
 }
 
 // outage says that a process was not started for a cause of the worker's.
 func outage(err error) bool {
-	switch keeper.ReasonOf(err) {
-	case keeper.ReasonShuttingDown, keeper.ReasonTooMany, keeper.ReasonVersion, keeper.ReasonWrongWorker, keeper.ReasonDuplicateKey:
+	if slices.Contains([]keeper.Reason{
+		keeper.ReasonShuttingDown, keeper.ReasonTooMany, keeper.ReasonVersion, keeper.ReasonWrongWorker, keeper.ReasonDuplicateKey,
+	}, keeper.ReasonOf(err)) {
 		return true
 	}
 	return errors.Is(err, keeper.ErrDisconnected) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
@@ -87,8 +91,7 @@ func (a *agent) kill(ctx context.Context, e effect) {
 		return // what it had is lost with it
 	}
 	err := k.Kill(ctx, e.ref.String(), e.grace)
-	switch keeper.ReasonOf(err) {
-	case keeper.ReasonNotRunning, keeper.ReasonUnknownKey:
+	if reason := keeper.ReasonOf(err); reason == keeper.ReasonNotRunning || reason == keeper.ReasonUnknownKey {
 		return // it has ended meanwhile
 	}
 	if err != nil && !errors.Is(err, keeper.ErrDisconnected) {

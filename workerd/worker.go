@@ -215,7 +215,7 @@ func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.gossip.Start()
+	return p.gossip.Start() //nolint:contextcheck // gossip lives until its Close
 }
 
 func (w *Worker) makeOffer(_ context.Context, p *parts) error {
