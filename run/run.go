@@ -149,7 +149,7 @@ func (r *runner) end(ctx context.Context, stopDriver func(), driverErr <-chan er
 		// Still registering, or never done: there is nothing to end yet. If
 		// the registration wins the race, the application is killed.
 		stopDriver()
-		_ = <-driverErr // it was stopped
+		r.driverEnded(<-driverErr)
 		if app := r.drv.App(); app != "" {
 			if err := r.deps.Client.KillApp(ctx, app, reason); err != nil {
 				note(stderr, "application %s was not ended: %v; the cluster ends it soon", app, err)
@@ -160,7 +160,14 @@ func (r *runner) end(ctx context.Context, stopDriver func(), driverErr <-chan er
 	if err := r.drv.Finish(ctx, state, reason, code); err != nil && !errors.Is(err, model.ErrEnded) {
 		note(stderr, "the cluster was not told that %s is over: %v; it ends it by itself", r.drv.App(), err)
 	}
-	_ = <-driverErr // nil, or what Finish has returned
+	r.driverEnded(<-driverErr)
+}
+
+// driverEnded notes the end of a driver that was told to end.
+func (r *runner) driverEnded(err error) {
+	if r.deps.Logger != nil {
+		r.deps.Logger.Debug("the driver has ended", "err", err)
+	}
 }
 
 // observe passes events on and notes the first executor.
