@@ -127,16 +127,43 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(usageOf)
 	root.AddCommand(
 		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
 		newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
 		newLogs(s), newKill(s), newSettings(s), newOperator(s), newVersion(s),
 	)
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultCompletionCmd() // before the arguments of all are checked
 	usageArgs(root)
 	return root
+}
+
+// newHelp is cobra's help command, except that an unknown verb is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil {
+				return usageOf(root, err)
+			}
+			if len(rest) > 0 {
+				return usageOf(cmd, fmt.Errorf("unknown command %q", strings.Join(rest, " ")))
+			}
+			return cmd.Help()
+		},
+	}
+}
+
+// usageOf says what is wrong with the command line of a verb, and where help is.
+func usageOf(cmd *cobra.Command, err error) error {
+	path := cmd.CommandPath()
+	if verb, ok := strings.CutPrefix(path, cmd.Root().Name()+" "); ok {
+		err = fmt.Errorf("%s: %w", verb, err)
+	}
+	return usage("%w; see %s --help", err, path)
 }
 
 // usageArgs makes a wrong number of arguments, or an unknown verb, a usage
@@ -145,10 +172,13 @@ func usageArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return usage("%s: %w; see %s --help", c.CommandPath(), err, c.CommandPath())
+				return usageOf(c, err)
 			}
 			return nil
 		}
+	}
+	if cmd.Run == nil && cmd.RunE == nil { // then cobra would not look at arguments
+		cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	for _, sub := range cmd.Commands() {
 		usageArgs(sub)
