@@ -1,6 +1,6 @@
 //go:build linux
 
-package workerd
+package workerd //nolint:contextcheck // jobs outlive whoever asks for them, on purpose
 
 import (
 	"context"
