@@ -1,6 +1,7 @@
 //go:build linux
 
-package workerd //nolint:contextcheck // jobs outlive whoever asks for them, on purpose
+//nolint:contextcheck // jobs outlive whoever asks for them, on purpose
+package workerd
 
 import (
 	"context"
