@@ -76,7 +76,14 @@ func (c *Client) loop(ctx context.Context, f *LeaderFinder, k call) error {
 	t := tally{what: k.what, readOnly: k.readOnly}
 	for {
 		addr := f.Next()
-		err := c.try(ctx, addr, k.timeout, k.fn)
+		actx, giveUp := context.WithCancel(ctx)
+		stop := func() {}
+		if f == c.leader {
+			stop = c.watchAttempt(ctx, f, addr, giveUp)
+		}
+		err := c.try(actx, addr, k.timeout, k.fn)
+		stop()
+		giveUp()
 		if err == nil {
 			f.Reached(addr)
 			return nil

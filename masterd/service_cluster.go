@@ -309,9 +309,35 @@ func (s clusterService) GossipMembers(context.Context) ([]model.GossipMemberView
 	return out, nil
 }
 
-// ReadLog streams a log from the worker that holds it.
+// ReadLog streams the output of an executor from its worker. One that has not
+// been launched yet has no output: following it waits for its launch.
 func (s clusterService) ReadLog(ctx context.Context, req rpc.LogRequest, send func(rpc.LogChunk) error) error {
-	v := s.m.fsm.View()
+	wake, unwatch := s.m.hub.watchApp(req.Ref.App)
+	defer unwatch()
+	for {
+		v := s.m.fsm.View()
+		err := s.readLog(ctx, v, req, send)
+		if !errors.Is(err, model.ErrNotFound) || !unlaunched(v, req.Ref) {
+			return err
+		}
+		if !req.Follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wake:
+		}
+	}
+}
+
+// unlaunched reports whether the worker may not have heard of an executor yet.
+func unlaunched(v *fsm.View, ref model.ExecutorRef) bool {
+	e, ok := v.Executor(ref)
+	return ok && (e.State == model.ExecutorPlaced || e.State == model.ExecutorLaunching)
+}
+
+func (s clusterService) readLog(ctx context.Context, v *fsm.View, req rpc.LogRequest, send func(rpc.LogChunk) error) error {
 	e, ok := v.Executor(req.Ref)
 	if !ok {
 		return fmt.Errorf("%w: executor %s", model.ErrNotFound, req.Ref)
