@@ -1,6 +1,8 @@
 package masterd
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/fsm"
@@ -171,6 +173,7 @@ func appDetail(v *fsm.View, a *model.App) model.AppView {
 		av.Executors = append(av.Executors, executorView(e))
 		return true
 	})
+	slices.SortFunc(av.Executors, func(a, b model.ExecutorView) int { return cmp.Compare(a.ID, b.ID) })
 	return av
 }
 
