@@ -114,7 +114,7 @@ func (m *Master) found(ctx context.Context, members []model.MasterID) error {
 		}
 	}
 	m.log.Info("founding the cluster", "cluster", own.Cluster.ID, "masters", len(members))
-	return m.node.Bootstrap(servers)
+	return m.node.Bootstrap(servers) //nolint:contextcheck // a local write that must not stop half-way
 }
 
 func (m *Master) askPromise(ctx context.Context, id model.MasterID, own promise) error {

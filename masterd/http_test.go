@@ -40,7 +40,7 @@ func TestHTTPTellsHealthReadinessAndTheView(t *testing.T) {
 	}
 	eventually(t, "readyz", func() error {
 		if why := m.unready(); why != "" {
-			return errString(why)
+			return textError(why)
 		}
 		return nil
 	})
@@ -57,9 +57,9 @@ func TestHTTPTellsHealthReadinessAndTheView(t *testing.T) {
 	}
 }
 
-type errString string
+type textError string
 
-func (e errString) Error() string { return string(e) }
+func (e textError) Error() string { return string(e) }
 
 // FuzzHTTP throws bytes at the HTTP listener of a running master.
 func FuzzHTTP(f *testing.F) {

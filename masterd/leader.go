@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ func (m *Master) runTerms(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			m.handOver(cur)
+			m.handOver(ctx, cur)
 			return nil
 		case t := <-m.node.Terms():
 			cur.stop()
@@ -113,8 +114,9 @@ func (m *Master) compareBelief(ctx context.Context, cur *runningTerm) *runningTe
 	return cur
 }
 
-// handOver ends the scope and, with other voters there, transfers leadership.
-func (m *Master) handOver(cur *runningTerm) {
+// handOver ends the scope and, with other voters there, transfers leadership,
+// although ctx has ended.
+func (m *Master) handOver(ctx context.Context, cur *runningTerm) {
 	if cur == nil {
 		return
 	}
@@ -123,7 +125,7 @@ func (m *Master) handOver(cur *runningTerm) {
 	if err != nil || len(servers) < 2 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTimeout)
 	defer cancel()
 	if err := m.transfer(ctx, ""); err != nil {
 		m.log.Warn("could not hand leadership over at stop", "err", err)
@@ -142,7 +144,7 @@ type leadership struct {
 	m    *Master
 	term uint64
 	log  hclog.Logger
-	ctx  context.Context // ends with the term
+	ctx  context.Context //nolint:containedctx // it is the term: sessions that come from outside end with it
 
 	schedule poke // wakes the scheduler
 
@@ -269,13 +271,5 @@ func (m *Master) registerMaster(ctx context.Context, rec model.Master) error {
 // isRejected reports whether err is the FSM's refusal for one of the reasons.
 func isRejected(err error, reasons ...model.Rejection) bool {
 	var rej *model.RejectedError
-	if !errors.As(err, &rej) {
-		return false
-	}
-	for _, r := range reasons {
-		if rej.Reason == r {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &rej) && slices.Contains(reasons, rej.Reason)
 }

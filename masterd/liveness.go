@@ -37,12 +37,12 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 		case <-tick.C:
 		}
 		l.noteGossip()
-		for _, w := range l.judgeWorkers(started) {
+		for _, w := range l.judgeWorkers(started) { //nolint:contextcheck // dial-backs live as long as the term
 			if err := l.markWorker(ctx, w); err != nil && ctx.Err() == nil {
 				l.log.Warn("could not commit a verdict on a worker", "worker", string(w.id), "state", string(w.state), "err", err)
 			}
 		}
-		for _, d := range l.judgeDrivers() {
+		for _, d := range l.judgeDrivers() { //nolint:contextcheck // dials live as long as the term
 			if err := l.failDriver(ctx, d); err != nil && ctx.Err() == nil {
 				l.log.Warn("could not end the application of a lost driver", "app", string(d.app), "err", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,6 @@ type Master struct {
 	// directory is what gossip last said of the masters.
 	directory atomic.Pointer[map[model.MasterID]gossip.Tags]
 
-	fatal  chan error
 	ready  chan struct{}
 	onceRd sync.Once
 	closeO sync.Once
@@ -74,7 +74,6 @@ func New(cfg Config, deps Deps) (*Master, error) {
 		log:   deps.Logger.Named("master"),
 		hub:   newHub(),
 		hash:  newHashLog(),
-		fatal: make(chan error, 8),
 		ready: make(chan struct{}),
 	}
 	m.lastLeader.Store(time.Now().UnixMilli())
@@ -91,9 +90,9 @@ func New(cfg Config, deps Deps) (*Master, error) {
 
 func undo(steps []step) error {
 	var errs []error
-	for n := len(steps) - 1; n >= 0; n-- {
-		if steps[n].undo != nil {
-			errs = append(errs, steps[n].undo())
+	for _, s := range slices.Backward(steps) {
+		if s.undo != nil {
+			errs = append(errs, s.undo())
 		}
 	}
 	return errors.Join(errs...)
@@ -217,24 +216,13 @@ func (m *Master) Run(ctx context.Context) error {
 	return errors.Join(g.Run(ctx), m.Close())
 }
 
-// waitFault ends the master when Raft, the FSM or a hash comparison says that
-// it must not go on.
+// waitFault ends the master when Raft or the FSM says that it must not go on.
 func (m *Master) waitFault(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-m.node.Failed():
 		return fmt.Errorf("replica stopped: %w", err)
-	case err := <-m.fatal:
-		return err
-	}
-}
-
-// fail asks the master to stop with an error. It never blocks.
-func (m *Master) fail(err error) {
-	select {
-	case m.fatal <- err:
-	default:
 	}
 }
 

@@ -15,7 +15,8 @@ func (m *Master) listen(port int) (net.Listener, error) {
 	if m.deps.Network != nil {
 		l, err = m.deps.Network.Listen(addr)
 	} else {
-		l, err = net.Listen("tcp", addr)
+		var lc net.ListenConfig
+		l, err = lc.Listen(context.Background(), "tcp", addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)

@@ -26,7 +26,7 @@ func (s sessionService) DriverSession(ctx context.Context, stream rpc.DriverSess
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(l.ctx, cancel)
+	stop := context.AfterFunc(l.ctx, cancel) //nolint:contextcheck // the session ends with the term too
 	defer stop()
 
 	up, err := recvWithin(ctx, helloTimeout, stream.Recv)

@@ -35,7 +35,7 @@ func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSess
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(l.ctx, cancel)
+	stop := context.AfterFunc(l.ctx, cancel) //nolint:contextcheck // the session ends with the term too
 	defer stop()
 
 	hello, err := recvWithin(ctx, helloTimeout, stream.Recv)
