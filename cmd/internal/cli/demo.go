@@ -120,7 +120,7 @@ func demoTable(w io.Writer, c *demo.Cluster, dir string) error {
 	_, err := fmt.Fprintf(w, "\nThe cluster goes on. Use it with\n\n"+
 		"  export HEARTH_MASTERS=%s\n"+
 		"  hearth status\n"+
-		"  hearth run 'echo {} on $HOSTNAME' ::: a b c\n\n"+
+		"  hearth run 'echo {} in $PWD' ::: a b c\n\n"+
 		"and end it with\n\n  hearth demo --stop --dir %s\n", c.Env["HEARTH_MASTERS"], dir)
 	return err
 }

@@ -19,6 +19,12 @@ type settingsView struct {
 	DefaultCores          int                   `json:"default_cores"`
 }
 
+// settingsSetView is `hearth settings set -o json`.
+type settingsSetView struct {
+	Version int               `json:"version"`
+	Set     map[string]string `json:"set"`
+}
+
 func settingsOf(v model.Settings) settingsView {
 	return settingsView{
 		Version: model.ViewVersion, SpreadOutApps: v.SpreadOutApps,
@@ -73,10 +79,7 @@ func newSettings(s Streams) *cobra.Command {
 		if err := c.SetSettings(ctx, values); err != nil {
 			return nil, nil, err
 		}
-		v := struct {
-			Version int               `json:"version"`
-			Set     map[string]string `json:"set"`
-		}{model.ViewVersion, values}
+		v := settingsSetView{Version: model.ViewVersion, Set: values}
 		return v, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%d settings changed\n", len(values))
 			return err
