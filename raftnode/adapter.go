@@ -71,7 +71,11 @@ func (a *adapter) Apply(entry *raft.Log) any {
 	}
 	a.clock.set(a.fsm.View().Tick(), time.Now())
 	a.applied.Store(entry.Index)
-	a.onApplied(entry.Index, outcome.Changes)
+	changes := outcome.Changes
+	if changes == nil {
+		changes = []fsm.Change{} // nil means everything
+	}
+	a.onApplied(entry.Index, changes)
 	return applied{results: outcome.Results}
 }
 

@@ -21,18 +21,16 @@ type pilotRig struct {
 
 func (p *pilotRig) known() []KnownServer {
 	var out []KnownServer
-	for _, m := range p.members {
-		out = append(out, KnownServer{ID: m.id, Addr: m.addr, Alive: m.node != nil})
+	for id, known := range p.listed() {
+		out = append(out, KnownServer{ID: id, Addr: known.addr, Alive: known.node != nil})
 	}
 	return out
 }
 
 func (p *pilotRig) stats(_ context.Context, id model.MasterID, _ string) (uint64, uint64, time.Duration, error) {
-	for _, m := range p.members {
-		if m.id == id && m.node != nil {
-			s := m.node.Stats()
-			return s.LastIndex, s.LastTerm, s.LastContact, nil
-		}
+	if node := p.listed()[id].node; node != nil {
+		s := node.Stats()
+		return s.LastIndex, s.LastTerm, s.LastContact, nil
 	}
 	return 0, 0, 0, errors.New("unreachable")
 }

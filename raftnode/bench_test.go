@@ -29,7 +29,7 @@ func benchCluster(b *testing.B, store string) *Node {
 		id := model.MasterID("m" + strconv.Itoa(i+1))
 		log, _ := newLog(b)
 		n, err := Open(Config{ID: id, DataDir: b.TempDir(), Preset: PresetRig, LogStore: store}, Deps{
-			FSM: fsm.New(), Stream: NewTCPStream(listener, "", nil), Identity: ourCluster(), Logger: log,
+			FSM: fsm.New(), Stream: NewTCPStream(listener, "", StreamTLS{}), Identity: ourCluster(), Logger: log,
 		})
 		if err != nil {
 			b.Fatal(err)

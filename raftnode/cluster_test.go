@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand"
 	"net"
 	"os"
@@ -98,8 +99,17 @@ type rig struct {
 	net     *simnet.Network
 	log     hclog.Logger
 	logs    *logBuffer
-	members []*member
+	members []*member // the test goroutine's alone
 	tune    func(*Config)
+
+	mu   sync.Mutex
+	book map[model.MasterID]listing
+}
+
+// listing is what gossip would know of a member.
+type listing struct {
+	addr string
+	node *Node // nil while it is down
 }
 
 const raftPort = ":7071"
@@ -107,7 +117,7 @@ const raftPort = ":7071"
 // newRig builds n masters, starts them and waits for a leader.
 func newRig(t *testing.T, seed int64, n int, tune func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, net: simnet.New(rand.New(rand.NewSource(seed))), tune: tune}
+	r := &rig{t: t, net: simnet.New(rand.New(rand.NewSource(seed))), tune: tune, book: make(map[model.MasterID]listing)}
 	r.net.SetLatency(200*time.Microsecond, 100*time.Microsecond)
 	r.log, r.logs = newLog(t)
 	for i := range n {
@@ -134,12 +144,21 @@ func (r *rig) servers() []Server {
 
 // resolve plays gossip: it knows where everybody is now.
 func (r *rig) resolve(id model.MasterID) (string, bool) {
-	for _, m := range r.members {
-		if m.id == id {
-			return m.addr, true
-		}
-	}
-	return "", false
+	known, ok := r.listed()[id]
+	return known.addr, ok
+}
+
+func (r *rig) listed() map[model.MasterID]listing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.book)
+}
+
+// list enters what became of a member.
+func (r *rig) list(m *member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.book[m.id] = listing{addr: m.addr, node: m.node}
 }
 
 // start opens a member on its host, with a new state and its data directory.
@@ -156,12 +175,13 @@ func (r *rig) start(m *member) {
 		r.tune(&cfg)
 	}
 	m.node, err = Open(cfg, Deps{
-		FSM: m.fsm, Stream: NewStream(listener, host.Dial, m.addr, nil), Identity: ourCluster(),
+		FSM: m.fsm, Stream: NewStream(listener, host.Dial, m.addr, StreamTLS{}), Identity: ourCluster(),
 		Resolve: r.resolve, Logger: r.log.Named(string(m.id)),
 	})
 	if err != nil {
 		r.t.Fatalf("open %s: %v", m.id, err)
 	}
+	r.list(m)
 	node := m.node
 	m.wait.Go(func() {
 		for term := range node.Terms() {
@@ -185,11 +205,13 @@ func (r *rig) close(m *member) {
 	if m.node == nil {
 		return
 	}
-	if err := m.node.Close(); err != nil {
+	node := m.node
+	m.node = nil
+	r.list(m)
+	if err := node.Close(); err != nil {
 		r.t.Errorf("close %s: %v", m.id, err)
 	}
 	m.wait.Wait()
-	m.node = nil
 }
 
 // stop closes everything and lets the library's last timers run out.
@@ -306,7 +328,7 @@ func openLoopback(t testing.TB, cfg Config, change func(*Deps)) (*Node, *fsm.FSM
 		t.Fatal(err)
 	}
 	log, _ := newLog(t)
-	deps := Deps{FSM: fsm.New(), Stream: NewTCPStream(listener, "", nil), Identity: ourCluster(), Logger: log}
+	deps := Deps{FSM: fsm.New(), Stream: NewTCPStream(listener, "", StreamTLS{}), Identity: ourCluster(), Logger: log}
 	if change != nil {
 		change(&deps)
 	}

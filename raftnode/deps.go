@@ -38,10 +38,11 @@ type Deps struct {
 	// Called for each message to a peer: it must not block.
 	Resolve func(model.MasterID) (addr string, ok bool)
 	// OnApplied is called on the apply thread after each entry, in order, with
-	// the entry's index and what it changed. It must not block: everything
-	// waits for it. After a restore (at start, or from a leader's snapshot) it
-	// is called with the restored index and nil changes, which means that
-	// everything may have changed. It may be called before Open returns.
+	// the entry's index and what it changed (empty, not nil, if nothing). It
+	// must not block: everything waits for it. After a restore (at start, or
+	// from a leader's snapshot) it is called with the restored index and nil
+	// changes, which means that everything may have changed. It may be called
+	// before Open returns.
 	OnApplied func(index uint64, changes []fsm.Change)
 	Logger    hclog.Logger
 }

@@ -68,7 +68,7 @@ func streamPair(t *testing.T, a, b Identity) (*helloStream, *helloStream, *logBu
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newHelloStream(NewTCPStream(listener, "", nil), id, identity, log)
+		s := newHelloStream(NewTCPStream(listener, "", StreamTLS{}), id, identity, log)
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Errorf("close %s: %v", id, err)
@@ -230,7 +230,7 @@ func FuzzListener(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := newHelloStream(NewTCPStream(listener, "", nil), "m2", ourCluster(), log)
+	s := newHelloStream(NewTCPStream(listener, "", StreamTLS{}), "m2", ourCluster(), log)
 	trans := newTransport(s, func(model.MasterID) (string, bool) { return "", false }, log)
 	done := make(chan struct{})
 	go func() {

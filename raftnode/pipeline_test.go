@@ -19,7 +19,7 @@ func transportPair(t *testing.T) (from *transport, to raft.ServerAddress) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stream := newHelloStream(NewTCPStream(listener, "", nil), id, ourCluster(), log)
+		stream := newHelloStream(NewTCPStream(listener, "", StreamTLS{}), id, ourCluster(), log)
 		trans := newTransport(stream, func(model.MasterID) (string, bool) { return "", false }, log)
 		t.Cleanup(func() {
 			if err := trans.Close(); err != nil {

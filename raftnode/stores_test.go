@@ -110,7 +110,7 @@ func TestMastersTalkOverMutualTLSAndToNobodyElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newHelloStream(NewTCPStream(listener, "", cfg), model.MasterID(id), ourCluster(), log)
+		s := newHelloStream(NewTCPStream(listener, "", StreamTLS{Server: cfg, Client: cfg}), model.MasterID(id), ourCluster(), log)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

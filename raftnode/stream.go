@@ -31,8 +31,13 @@ type stream struct {
 	net.Listener
 	dial      DialFunc
 	advertise net.Addr
-	tls       *tls.Config
+	tls       StreamTLS
 }
+
+// StreamTLS secures Raft's connections; nil configs mean plain ones. Server is
+// used for connections accepted, Client for those dialed (its server name
+// defaults to the dialed host).
+type StreamTLS struct{ Server, Client *tls.Config }
 
 // advertised is an address that is given out as it was written, since it may
 // be a name that only the peers can resolve.
@@ -43,10 +48,8 @@ func (a advertised) String() string { return string(a) }
 
 // NewStream builds a StreamLayer from a listener and a dialer. advertise is
 // the "host:port" other masters dial; empty stands for the listener's own.
-// tlsConfig is used in both roles (its server name defaults to the dialed
-// host); nil means plain connections.
-func NewStream(listener net.Listener, dial DialFunc, advertise string, tlsConfig *tls.Config) StreamLayer {
-	s := &stream{Listener: listener, dial: dial, advertise: listener.Addr(), tls: tlsConfig}
+func NewStream(listener net.Listener, dial DialFunc, advertise string, secure StreamTLS) StreamLayer {
+	s := &stream{Listener: listener, dial: dial, advertise: listener.Addr(), tls: secure}
 	if advertise != "" {
 		s.advertise = advertised(advertise)
 	}
@@ -54,10 +57,10 @@ func NewStream(listener net.Listener, dial DialFunc, advertise string, tlsConfig
 }
 
 // NewTCPStream is NewStream over TCP; names are resolved on each dial.
-func NewTCPStream(listener net.Listener, advertise string, tlsConfig *tls.Config) StreamLayer {
+func NewTCPStream(listener net.Listener, advertise string, secure StreamTLS) StreamLayer {
 	dialer := &net.Dialer{KeepAliveConfig: keepAlive()}
 	dial := func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
-	return NewStream(listener, dial, advertise, tlsConfig)
+	return NewStream(listener, dial, advertise, secure)
 }
 
 // Addr returns the advertised address.
@@ -74,8 +77,8 @@ func (s *stream) Accept() (net.Conn, error) {
 		// undetected for longer.
 		_ = tcp.SetKeepAliveConfig(keepAlive())
 	}
-	if s.tls != nil {
-		return tls.Server(conn, s.tls), nil
+	if s.tls.Server != nil {
+		return tls.Server(conn, s.tls.Server), nil
 	}
 	return conn, nil
 }
@@ -83,11 +86,11 @@ func (s *stream) Accept() (net.Conn, error) {
 // Dial connects and, with TLS, completes the handshake.
 func (s *stream) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := s.dial(ctx, addr)
-	if err != nil || s.tls == nil {
+	if err != nil || s.tls.Client == nil {
 		return conn, err
 	}
-	cfg := s.tls
-	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
+	cfg := s.tls.Client
+	if cfg.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, joinClose(conn, fmt.Errorf("dial raft peer %s: %w", addr, err))
