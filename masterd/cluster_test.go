@@ -54,9 +54,13 @@ func testLogger(t *testing.T) hclog.Logger {
 
 // startMaster starts a master on kernel-chosen ports; it is stopped with the
 // test.
-func startMaster(t *testing.T, dir string, join []string, expect int) *testMaster {
+func startMaster(t *testing.T, dir string, join []string, expect int, change ...func(*Deps)) *testMaster {
 	t.Helper()
-	m, err := New(Config{DataDir: dir, Join: join, BootstrapExpect: expect}, Deps{Logger: testLogger(t)})
+	deps := Deps{Logger: testLogger(t)}
+	for _, f := range change {
+		f(&deps)
+	}
+	m, err := New(Config{DataDir: dir, Join: join, BootstrapExpect: expect}, deps)
 	if err != nil {
 		t.Fatalf("start master: %v", err)
 	}

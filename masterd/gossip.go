@@ -97,14 +97,14 @@ func (m *Master) keepIdentity(ctx context.Context) error {
 	tick := time.NewTicker(identityTick)
 	defer tick.Stop()
 	var told gossip.Tags
+	warned := false
 	for {
 		if c := m.fsm.View().Cluster(); !c.IsZero() {
 			if err := m.id.Settle(c); err != nil {
 				return fmt.Errorf("settle identity: %w", err)
 			}
-			if m.node.AppliedIndex() > 0 {
-				m.markReadyIfLed()
-			}
+			m.markReadyIfLed()
+			warned = warned || m.warnSeeds()
 		}
 		m.refreshDirectory()
 		if want := m.tags(); want != told {
@@ -121,6 +121,16 @@ func (m *Master) keepIdentity(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// warnSeeds says once that this master was configured with other settings than
+// those in force: they seed a new cluster only.
+func (m *Master) warnSeeds() bool {
+	if now := m.fsm.View().Settings(); m.cfg.Seeds != model.DefaultSettings() && m.cfg.Seeds != now {
+		m.log.Warn("the cluster {} block differs from the settings in force, which stay: change them with `hearth settings set`",
+			"configured", fmt.Sprintf("%+v", m.cfg.Seeds), "in_force", fmt.Sprintf("%+v", now))
+	}
+	return true
 }
 
 // Ready is closed once this master has served as a member of a cluster with a

@@ -47,18 +47,22 @@ func newHub() *hub {
 	}
 }
 
-// publish wakes whoever watches one of the changed things. No changes means
-// that a snapshot was restored: everybody is woken.
+// publish wakes whoever watches one of the changed things. nil changes mean
+// that a snapshot was restored: everybody is woken. An entry that changed
+// nothing wakes nobody.
 func (h *hub) publish(_ uint64, changes []fsm.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if changes != nil && len(changes) == 0 {
+		return
+	}
 	for p := range h.any {
 		p.wake()
 	}
 	for t := range h.touched {
 		t.add(changes)
 	}
-	if len(changes) == 0 {
+	if changes == nil {
 		h.wakeAllLocked()
 		return
 	}
@@ -88,7 +92,7 @@ func (h *hub) wakeAllLocked() {
 func (t *touchedSet) add(changes []fsm.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(changes) == 0 {
+	if changes == nil {
 		t.all = true
 	}
 	for _, c := range changes {

@@ -162,10 +162,11 @@ func (m *Master) openReplica() (err error) {
 // raftStream is what Raft's connections run over.
 func (m *Master) raftStream() raftnode.StreamLayer {
 	advertise := m.cfg.advertised(m.raftLis)
+	secure := raftnode.StreamTLS{Server: m.deps.ServerTLS, Client: m.deps.ClientTLS}
 	if m.deps.Network != nil {
-		return raftnode.NewStream(m.raftLis, m.deps.Network.Dial, advertise, m.deps.ServerTLS)
+		return raftnode.NewStream(m.raftLis, m.deps.Network.Dial, advertise, secure)
 	}
-	return raftnode.NewTCPStream(m.raftLis, advertise, m.deps.ServerTLS)
+	return raftnode.NewTCPStream(m.raftLis, advertise, secure)
 }
 
 func (m *Master) openServices() error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/hearthd/hearth/internal/tlsconf"
 )
 
 // StreamLayer is how masters reach each other: a listener and a dialer. Addr
@@ -89,16 +91,11 @@ func (s *stream) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil || s.tls.Client == nil {
 		return conn, err
 	}
-	cfg := s.tls.Client
-	if cfg.ServerName == "" {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, joinClose(conn, fmt.Errorf("dial raft peer %s: %w", addr, err))
-		}
-		cfg = cfg.Clone()
-		cfg.ServerName = host
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, joinClose(conn, fmt.Errorf("dial raft peer %s: %w", addr, err))
 	}
-	secured := tls.Client(conn, cfg)
+	secured := tls.Client(conn, tlsconf.ForHost(s.tls.Client, host))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, joinClose(conn, fmt.Errorf("tls handshake with raft peer %s: %w", addr, err))
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -47,7 +48,11 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	}
 	creds := insecure.NewCredentials()
 	if cfg.TLS != nil {
-		creds = credentials.NewTLS(cfg.TLS)
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
+		}
+		creds = credentials.NewTLS(tlsconf.ForHost(cfg.TLS, host))
 	}
 	dial := cfg.Dial
 	if dial == nil {

@@ -91,7 +91,8 @@ func (s *Source) Server() *tls.Config {
 
 // Client returns the config of a dialler: TLS 1.3, own certificate shown to the
 // server, and the server's verified against the cluster's authority and the name
-// dialled (ServerName, which the caller or the library sets on a clone). It
+// dialled (ServerName, which the caller or the library sets on a clone; ForHost
+// for addresses). It
 // follows Reload. It returns nil for a nil Source.
 func (s *Source) Client() *tls.Config {
 	if s == nil {
@@ -115,6 +116,24 @@ func (s *Source) Client() *tls.Config {
 			return nil
 		},
 	}
+}
+
+// ForHost returns a copy of a dialler's config that verifies this host. Callers
+// that dial addresses need it: crypto/tls does not tell VerifyConnection an IP
+// address, because none is sent as a server name. A ServerName that is already
+// set stays.
+func ForHost(cfg *tls.Config, host string) *tls.Config {
+	c := cfg.Clone()
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	if inner, name := c.VerifyConnection, c.ServerName; inner != nil {
+		c.VerifyConnection = func(cs tls.ConnectionState) error {
+			cs.ServerName = name
+			return inner(cs)
+		}
+	}
+	return c
 }
 
 // verify is the verification of crypto/tls, against the authorities of the last
