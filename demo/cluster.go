@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,12 @@ import (
 // startTimeout bounds the time from the first process to a whole cluster.
 const startTimeout = 60 * time.Second
 
-// askTimeout bounds one question to one master.
-const askTimeout = 500 * time.Millisecond
+const (
+	// askTimeout bounds one question to one master.
+	askTimeout = 500 * time.Millisecond
+	// leaderTimeout is when a cluster without a leader has failed.
+	leaderTimeout = 30 * time.Second
+)
 
 // cluster is a set of daemons started by this process. One goroutine owns it.
 type cluster struct {
@@ -32,7 +37,7 @@ func anyPort(extra ...string) []string {
 	return append([]string{"--bind", "127.0.0.1", "--grpc-port", "0", "--serf-port", "0", "--http-port", "0"}, extra...)
 }
 
-// startCluster starts the masters, then the workers, and returns when a leader
+// start starts the masters, then the workers, and returns when a leader
 // sees all of them. What it has started is in c even if it fails.
 func (c *cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("waited for %s", startTimeout))
@@ -42,7 +47,7 @@ func (c *cluster) start(ctx context.Context) error {
 		own := args
 		if n > 0 {
 			// Its port is the kernel's choice, so the first has to be there.
-			own = append(args[:len(args):len(args)], "--join", c.masters[0].where.Serf)
+			own = append(slices.Clip(args), "--join", c.masters[0].where.Serf)
 		}
 		if err := c.add(&c.masters, fmt.Sprintf("master-%d", n+1), own); err != nil {
 			return err
@@ -97,7 +102,7 @@ func (c *cluster) restart(ctx context.Context) error {
 			}
 			args := append([]string{"master"}, anyPort("--raft-port", "0", "--bootstrap-expect", strconv.Itoa(c.cfg.Masters), "--join", serf)...)
 			if strings.HasPrefix(old.name, "worker") {
-				args = append(old.args[:len(old.args):len(old.args)], "--join", serf)
+				args = append(slices.Clip(old.args), "--join", serf)
 			}
 			back, err := c.cfg.start(old.name, args)
 			if err != nil {
@@ -145,12 +150,13 @@ func (c *cluster) awaitWhole(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster is not whole: %w: %s (%w)", context.Cause(ctx), missing, errors.Join(err, errNothingElse))
+			if err != nil {
+				missing = err.Error()
+			}
+			return fmt.Errorf("the cluster is not whole: %s: %w", missing, context.Cause(ctx))
 		}
 	}
 }
-
-var errNothingElse = errors.New("last answer")
 
 // missing says what the leader does not see yet.
 func (c *cluster) missing(ctx context.Context, leader *node) (string, error) {
@@ -222,8 +228,10 @@ func (c *cluster) leader(ctx context.Context) (*node, error) {
 	return c.masters[best], nil
 }
 
-// awaitLeader polls until a master leads that is not old.
+// awaitLeader polls until a master leads.
 func (c *cluster) awaitLeader(ctx context.Context) (*node, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, leaderTimeout, fmt.Errorf("waited for %s", leaderTimeout))
+	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {

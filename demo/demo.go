@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (left *Cluster, dir string, err error)
 	if left, err = play(ctx, cfg, tl, c, in); left != nil {
 		return left, cfg.Dir, nil
 	}
-	if stopErr := c.stop(); stopErr != nil {
+	if stopErr := c.stop(context.WithoutCancel(ctx)); stopErr != nil {
 		err = errors.Join(err, fmt.Errorf("stop the cluster: %w", stopErr))
 	}
 	if err != nil && ctx.Err() == nil {
@@ -86,7 +86,7 @@ func play(ctx context.Context, cfg Config, tl *timeline, c *cluster, in *input) 
 	if err := c.start(ctx); err != nil {
 		return nil, err
 	}
-	leader, err := c.leader(ctx)
+	leader, err := c.awaitLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (c *cluster) goneWithWorker(ctx context.Context) error {
 
 // describe is the cluster as it runs now.
 func (c *cluster) describe(ctx context.Context) (*Cluster, error) {
-	leader, err := c.leader(ctx)
+	leader, err := c.awaitLeader(ctx)
 	if err != nil {
 		return nil, err
 	}

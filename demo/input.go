@@ -89,8 +89,8 @@ func goRoot(ctx context.Context, env []string) string {
 	for _, root := range candidates {
 		if st, err := os.Stat(filepath.Join(root, "src")); root != "" && err == nil && st.IsDir() {
 			// Distributions of Debian are made of links.
-			if real, err := filepath.EvalSymlinks(root); err == nil {
-				return real
+			if path, err := filepath.EvalSymlinks(root); err == nil {
+				return path
 			}
 		}
 	}
@@ -156,5 +156,5 @@ func (in *input) expected(ctx context.Context) ([]Counts, error) {
 		})
 	}
 	joined.Wait()
-	return counts, errors.Join(append(errs, ctx.Err())...)
+	return counts, errors.Join(ctx.Err(), errors.Join(errs...))
 }

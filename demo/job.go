@@ -232,7 +232,7 @@ func (j *job) result(ctx context.Context, r driver.Result) error {
 func (j *job) percent() int { return 100 * j.done / len(j.in.tasks) }
 
 func (j *job) killLeader(ctx context.Context) error {
-	leader, err := j.cluster.leader(ctx)
+	leader, err := j.cluster.awaitLeader(ctx)
 	if err != nil {
 		return fmt.Errorf("find the leader to kill: %w", err)
 	}
@@ -303,6 +303,8 @@ func (j *job) event(e driver.Event) {
 		j.tl.at(e.At, "executor %d on %s is ready", e.Executor, j.workerName(e.Worker))
 	case driver.EventExecutorEnded:
 		j.tl.at(e.At, "executor %d on %s is lost with %d tasks: %s", e.Executor, j.workerName(e.Worker), e.Tasks, e.Reason)
+	case driver.EventExecutorSuspect, driver.EventExecutorBack:
+		j.tl.at(e.At, "executor %d on %s: %s", e.Executor, j.workerName(e.Worker), e.Kind)
 	case driver.EventTaskRerun:
 		j.reruns++
 		j.tl.at(e.At, "task %d runs again", e.Task)

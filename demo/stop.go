@@ -120,14 +120,14 @@ func terminate(ctx context.Context, procs []procID) error {
 	}
 }
 
-// stop ends the whole cluster. It takes no context: it is what happens when
-// that ends.
-func (c *cluster) stop() error {
+// stop ends the whole cluster. It is what happens when the context of
+// everything else ends, so ctx must be another one.
+func (c *cluster) stop(ctx context.Context) error {
 	var s savedState
 	for _, n := range slices.Concat(c.masters, c.workers) {
 		s.Nodes = append(s.Nodes, savedNode{procID: n.id, Name: n.name, ID: n.where.ID})
 	}
-	err := s.stop(context.Background(), c.cfg.Dir)
+	err := s.stop(ctx, c.cfg.Dir)
 	for _, n := range slices.Concat(c.masters, c.workers) {
 		<-n.exited
 	}

@@ -45,12 +45,12 @@ type reloader struct {
 	level func() (string, error)
 }
 
-// watch reloads on every SIGHUP until the returned function is called. A
-// reload that fails changes nothing and is logged.
-func (r *reloader) watch() (stop func()) {
+// watch reloads on every SIGHUP until the returned function is called or ctx
+// ends. A reload that fails changes nothing and is logged.
+func (r *reloader) watch(ctx context.Context) (stop func()) {
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

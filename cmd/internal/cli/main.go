@@ -83,7 +83,7 @@ func execute(ctx context.Context, args []string, s Streams) int {
 	code := exitCode(err)
 	var coded *codedError
 	if !errors.As(err, &coded) || coded.err != nil {
-		for _, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
+		for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
 			_, _ = fmt.Fprintln(s.Err, "hearth: "+line) // nowhere to report a broken stderr
 		}
 	}

@@ -41,7 +41,7 @@ func newMaster(s Streams) *cobra.Command {
 				c, _, err := config.LoadMaster(file, s.Env, cmd.Flags())
 				return c.Log.Level, err
 			}}
-			defer r.watch()()
+			defer r.watch(cmd.Context())()
 			m, err := masterd.New(masterConfig(conf), masterd.Deps{Logger: log, ServerTLS: source.Server(), ClientTLS: source.Client()})
 			if err != nil {
 				return fmt.Errorf("start master: %w", err)

@@ -60,7 +60,7 @@ var update = flag.Bool("update", false, "record the present schema")
 // fields lists the JSON fields of a struct with their kinds, nested ones
 // indented.
 func fields(b *strings.Builder, indent string, t reflect.Type) {
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if options != "" {
 			options = ", " + options
@@ -69,16 +69,6 @@ func fields(b *strings.Builder, indent string, t reflect.Type) {
 		fmt.Fprintf(b, "%s%s: %s%s\n", indent, name, kind, options)
 		if nested != nil {
 			fields(b, indent+"  ", nested)
-		}
-	}
-}
-
-func structFields(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for n := range t.NumField() {
-			if !yield(t.Field(n)) {
-				return
-			}
 		}
 	}
 }

@@ -51,7 +51,7 @@ func newVersion(s Streams) *cobra.Command {
 			}
 			v := buildVersion()
 			return out.print(s.Out, v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "hearth %s %s (%s, %s)\n", v.Build, v.Revision, v.Go, v.Platform)
+				_, err := fmt.Fprintf(w, "hearth %s (revision %s, %s, %s)\n", v.Build, orDash(v.Revision), v.Go, v.Platform)
 				return err
 			})
 		},

@@ -42,7 +42,7 @@ func newWorker(s Streams) *cobra.Command {
 				c, _, err := config.LoadWorker(file, s.Env, cmd.Flags())
 				return c.Log.Level, err
 			}}
-			defer r.watch()()
+			defer r.watch(cmd.Context())()
 			self, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find the own binary: %w", err)
