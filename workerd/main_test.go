@@ -83,7 +83,7 @@ func workerMain(dataDir, leader string) int {
 }
 
 // self is the argv prefix of this binary in another role.
-func self(t *testing.T, role string) []string {
+func self(t testing.TB, role string) []string {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -110,12 +110,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func testLogger(t *testing.T) hclog.Logger {
+func testLogger(t testing.TB) hclog.Logger {
 	t.Helper()
 	return hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: testWriter{t}, DisableTime: false})
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Helper()

@@ -17,22 +17,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
 
 // rig is a worker that runs in this process, with a keeper of its own.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
+	logger hclog.Logger
 	cfg    Config
 	worker *Worker
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-func newRig(t *testing.T, masters ...string) *rig {
+func newRig(t testing.TB, masters ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, cfg: Config{
+	return newLoggedRig(t, testLogger(t), masters...)
+}
+
+func newLoggedRig(t testing.TB, logger hclog.Logger, masters ...string) *rig {
+	t.Helper()
+	r := &rig{t: t, logger: logger, cfg: Config{
 		Masters: masters, Cores: 4, MemoryMiB: 1024, DataDir: filepath.Join(t.TempDir(), "data"), Bind: "127.0.0.1",
 		Resources: model.Resources{"gpu": {"0"}}, Labels: map[string]string{"k": "v"}, Version: "test",
 	}}
@@ -44,7 +52,7 @@ func newRig(t *testing.T, masters ...string) *rig {
 func (r *rig) start() {
 	r.t.Helper()
 	w, err := New(r.cfg, Deps{
-		Logger: testLogger(r.t), KeeperExe: self(r.t, "as-keeper"), ExecutorExe: self(r.t, "as-executor"), Environ: os.Environ(),
+		Logger: r.logger, KeeperExe: self(r.t, "as-keeper"), ExecutorExe: self(r.t, "as-executor"), Environ: os.Environ(),
 	})
 	if err != nil {
 		r.t.Fatal(err)
