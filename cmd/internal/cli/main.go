@@ -74,7 +74,7 @@ func Main(args []string, s Streams) int {
 }
 
 func execute(ctx context.Context, args []string, s Streams) int {
-	root := newRoot(s)
+	root := newRoot(s) //nolint:contextcheck // commands get the context from ExecuteContext
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
