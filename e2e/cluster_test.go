@@ -5,10 +5,12 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -105,6 +107,8 @@ func newCluster(t *testing.T, s size) *cluster {
 	return c
 }
 
+func (c *cluster) nodes() []*node { return slices.Concat(c.masters, c.workers) }
+
 // living are the nodes whose processes live and are not paused.
 func living(nodes []*node) []*node {
 	var out []*node
@@ -128,49 +132,120 @@ func (n *node) cont(t testing.TB) {
 	n.paused = false
 }
 
-// restartWorker starts a dead worker again on its data directory.
-func (c *cluster) restartWorker(t testing.TB, old *node) *node {
+// restart starts a dead daemon again on its data directory, with ports of the
+// kernel's choice, and waits until it says that it is ready.
+func (c *cluster) restart(t testing.TB, old *node) *node {
 	t.Helper()
-	dataDir := filepath.Join(c.dir, old.name)
-	log, err := os.OpenFile(dataDir+".log", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	n := c.launch(t, old)
+	c.awaitReady(t, n)
+	return n
+}
+
+// launch is restart without the wait.
+func (c *cluster) launch(t testing.TB, old *node) *node {
+	t.Helper()
+	return c.launchOn(t, old, "0", "0", "0", "0")
+}
+
+// launchThere is launch on the ports that the daemon had.
+func (c *cluster) launchThere(t testing.TB, old *node) *node {
+	t.Helper()
+	port := func(addr string) string {
+		_, p, err := net.SplitHostPort(addr)
+		if err != nil && addr != "" {
+			t.Fatal(err)
+		}
+		return p
+	}
+	return c.launchOn(t, old, port(old.GRPC), port(old.Raft), port(old.Serf), port(old.HTTP))
+}
+
+func (c *cluster) launchOn(t testing.TB, old *node, grpcPort, raftPort, serfPort, httpPort string) *node {
+	t.Helper()
+	log, err := os.OpenFile(c.dataDir(old)+".log", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
+	kind, _, _ := strings.Cut(old.name, "-")
+	args := []string{kind, "--data-dir", c.dataDir(old), "--bind", "127.0.0.1", "--grpc-port", grpcPort, "--serf-port", serfPort, "--http-port", httpPort}
+	var join []string
+	for _, m := range c.masters {
+		if m != old {
+			join = append(join, m.Serf)
+		}
+	}
 	s := c.size.args()
-	cmd := exec.Command(hearthBinary, "worker", "--bind", "127.0.0.1", "--grpc-port", "0", "--serf-port", "0", "--http-port", "0",
-		"--masters", c.masterList, "--join", living(c.masters)[0].Serf, "--cores", s[5], "--memory", s[7], "--data-dir", dataDir)
+	if kind == "master" {
+		args = append(args, "--raft-port", raftPort, "--bootstrap-expect", s[1], "--join", strings.Join(join, ","))
+	} else {
+		args = append(args, "--masters", c.masterList, "--join", strings.Join(join, ","), "--cores", s[5], "--memory", s[7])
+	}
+	cmd := exec.Command(hearthBinary, args...)
 	cmd.Env = ownEnv("DEMO_OF_HEARTH=" + c.dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s again: %v", old.name, err)
 	}
-	n := &node{name: old.name, proc: openProc(t, cmd.Process.Pid), exited: make(chan struct{})}
+	n := &node{name: old.name, Endpoints: old.Endpoints, proc: openProc(t, cmd.Process.Pid), exited: make(chan struct{})}
 	go func() {
 		defer close(n.exited)
 		_ = cmd.Wait() // how it ended is in its log
 	}()
-	for i := range c.workers {
-		if c.workers[i] == old {
-			c.workers[i] = n
+	for _, list := range [][]*node{c.masters, c.workers} {
+		if i := slices.Index(list, old); i >= 0 {
+			list[i] = n
 		}
 	}
-	eventually(t, settleWithin, old.name+" is ready again", func() string {
-		n.Endpoints, err = demo.ReadEndpoints(dataDir, demo.ReadyFile, cmd.Process.Pid)
+	return n
+}
+
+func (c *cluster) dataDir(n *node) string { return filepath.Join(c.dir, n.name) }
+
+// awaitReady reads the addresses of a daemon that was started again.
+func (c *cluster) awaitReady(t testing.TB, n *node) {
+	t.Helper()
+	id := n.ID
+	took := eventually(t, settleWithin, n.name+" is ready again", func() string {
+		where, err := demo.ReadEndpoints(c.dataDir(n), demo.ReadyFile, n.proc.pid)
 		if err != nil {
 			return err.Error()
 		}
+		n.Endpoints = where
 		return ""
 	})
-	c.markers["HEARTH_WORKER_ID="+n.ID] = true
-	return n
+	t.Logf("%s was ready again after %s", n.name, took.Round(time.Millisecond))
+	if n.ID != id {
+		t.Errorf("%s came back as %s, was %s", n.name, n.ID, id)
+	}
+	if strings.HasPrefix(n.name, "master") {
+		c.learn(t)
+	}
+}
+
+// learn makes client and commands use the masters' present addresses.
+func (c *cluster) learn(t testing.TB) {
+	t.Helper()
+	var addrs []string
+	for _, m := range c.masters {
+		addrs = append(addrs, m.GRPC)
+	}
+	c.masterList = strings.Join(addrs, ",")
+	fresh, err := client.New(client.Config{Masters: addrs, Principal: "e2e"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.Close(); err != nil {
+		t.Error(err)
+	}
+	c.client = fresh
 }
 
 // end takes the cluster down and makes the checks that every test ends with.
 func (c *cluster) end(t *testing.T) {
 	t.Helper()
-	for _, n := range append(append([]*node(nil), c.masters...), c.workers...) {
+	for _, n := range c.nodes() {
 		if n.paused && n.proc.alive() {
 			n.cont(t)
 		}
@@ -200,10 +275,15 @@ func (c *cluster) takeDown(t *testing.T) {
 			t.Errorf("close the client: %v", err)
 		}
 	}
-	for _, w := range c.workers {
-		if w.exited != nil && w.proc.alive() {
-			w.proc.signal(t, syscall.SIGTERM)
-			<-w.exited
+	// demo --stop does not know what was started again. Workers go first, or
+	// they have nobody to say goodbye to.
+	for _, list := range [][]*node{c.workers, c.masters} {
+		alive := living(list)
+		for _, n := range alive {
+			n.proc.signal(t, syscall.SIGTERM)
+		}
+		for _, n := range alive {
+			n.proc.awaitEnd(t, settleWithin)
 		}
 	}
 	// It waits for what it has started, which is all there should be.

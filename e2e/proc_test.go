@@ -64,14 +64,39 @@ func (p proc) awaitEnd(t testing.TB, within time.Duration) time.Duration {
 	})
 }
 
+// zombie is true for a process that is gone but not reaped. Its first thread
+// may end before the others, which hold its files and locks until they do.
 func zombie(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return true // gone
+		return true // reaped
 	}
 	// The name in parentheses may hold anything; the state follows it.
 	rest := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	return len(rest) == 0 || rest[0] == "Z" || rest[0] == "X"
+	if len(rest) > 0 && rest[0] != "Z" && rest[0] != "X" {
+		return false
+	}
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
+	return err != nil || len(threads) <= 1
+}
+
+// peakMiB is the most memory that a process has held.
+func peakMiB(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib int
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			if _, err := fmt.Sscan(v, &kib); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return kib >> 10
 }
 
 // found is a process with what it was recognised by.
