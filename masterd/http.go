@@ -2,6 +2,7 @@ package masterd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ const (
 	readyLag = 5 * time.Second
 )
 
-// serveHTTP serves /healthz, /readyz and /json until ctx ends.
+// serveHTTP serves /healthz, /readyz and /json until ctx ends; over TLS, with
+// client certificates, if the master has them.
 func (m *Master) serveHTTP(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -51,7 +53,11 @@ func (m *Master) serveHTTP(ctx context.Context) error {
 		}
 	})
 	defer stop()
-	if err := srv.Serve(m.httpLis); !errors.Is(err, http.ErrServerClosed) {
+	lis := m.httpLis
+	if m.deps.ServerTLS != nil {
+		lis = tls.NewListener(lis, m.deps.ServerTLS)
+	}
+	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve http: %w", err)
 	}
 	return nil

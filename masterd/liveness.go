@@ -61,7 +61,6 @@ func (l *leadership) noteGossip() {
 			continue
 		}
 		s.failed = mb.Status == gossip.StatusFailed
-		s.left = mb.Status == gossip.StatusLeft
 	}
 }
 

@@ -24,7 +24,6 @@ type workerSeat struct {
 	dialed   time.Time // when the last one ended
 	warned   time.Time // of trouble in the detector
 	failed   bool      // gossip says failed
-	left     bool      // gossip says left
 }
 
 // driverSeat is the same for the driver of one application.
@@ -91,7 +90,7 @@ func (l *leadership) seatWorker(id model.WorkerID, cancel context.CancelFunc) (u
 	}
 	s.gen++
 	gen := s.gen
-	s.session, s.answered, s.closed, s.seen, s.left = cancel, time.Now(), time.Time{}, true, false
+	s.session, s.answered, s.closed, s.seen = cancel, time.Now(), time.Time{}, true
 	l.schedule.wake()
 	return func() {
 		l.mu.Lock()

@@ -67,9 +67,9 @@ func workerViewFromWire(v *pb.WorkerView) model.WorkerView {
 		Hostname: v.GetHostname(), GRPCAddr: v.GetGrpcAddr(), SerfAddr: v.GetSerfAddr(), HTTPAddr: v.GetHttpAddr(),
 		Incarnation: v.GetIncarnation(), Cores: int(v.GetCores()), CoresUsed: int(v.GetCoresUsed()),
 		MemoryMiB: v.GetMemoryMib(), MemoryUsedMiB: v.GetMemoryUsedMib(),
-		Resources:     resourcesFromWire[map[string][]string](v.GetResources()),
-		ResourcesUsed: resourcesFromWire[map[string][]string](v.GetResourcesUsed()),
-		Labels:        v.GetLabels(), Executors: int(v.GetExecutors()), RegisteredWall: v.GetRegisteredAt(), Version: v.GetBuildVersion(),
+		Resources:     orEmpty(resourcesFromWire[map[string][]string](v.GetResources())),
+		ResourcesUsed: orEmpty(resourcesFromWire[map[string][]string](v.GetResourcesUsed())),
+		Labels:        orEmpty(v.GetLabels()), Executors: int(v.GetExecutors()), RegisteredWall: v.GetRegisteredAt(), Version: v.GetBuildVersion(),
 	}
 }
 
@@ -113,7 +113,7 @@ func executorViewFromWire(v *pb.ExecutorView) model.ExecutorView {
 		Worker: model.WorkerID(v.GetWorker()), State: model.ExecutorState(v.GetState()), Active: v.GetActive(),
 		Terminal: v.GetTerminal(), Cause: model.Cause(v.GetCause()), Reason: v.GetReason(), ExitCode: int(v.GetExitCode()),
 		Signal: int(v.GetSignal()), PID: int(v.GetPid()), Cores: int(v.GetCores()), MemoryMiB: v.GetMemoryMib(),
-		Resources: resourcesFromWire[map[string][]string](v.GetResources()), PlacedAt: v.GetPlacedAt(), EndedAt: v.GetEndedAt(),
+		Resources: orEmpty(resourcesFromWire[map[string][]string](v.GetResources())), PlacedAt: v.GetPlacedAt(), EndedAt: v.GetEndedAt(),
 	}
 }
 
@@ -125,4 +125,12 @@ func gossipViewFromWire(v *pb.GossipMemberView) model.GossipMemberView {
 	return model.GossipMemberView{
 		ID: v.GetId(), Role: v.GetRole(), Status: v.GetStatus(), SerfAddr: v.GetSerfAddr(), GRPCAddr: v.GetGrpcAddr(),
 	}
+}
+
+// orEmpty keeps an empty map of a view empty instead of absent: JSON shows {}.
+func orEmpty[M ~map[K]V, K comparable, V any](m M) M {
+	if m == nil {
+		return M{}
+	}
+	return m
 }

@@ -85,10 +85,12 @@ func certificateName(ctx context.Context) string {
 		return ""
 	}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
+	// The chain is verified by tlsconf in a callback, which leaves
+	// VerifiedChains empty: a connection that got here was verified.
+	if !ok || len(info.State.PeerCertificates) == 0 {
 		return ""
 	}
-	return info.State.VerifiedChains[0][0].Subject.CommonName
+	return info.State.PeerCertificates[0].Subject.CommonName
 }
 
 // forwardContext is the outgoing context of a call that is passed on.

@@ -84,7 +84,11 @@ func orDash(s string) string {
 func mastersTable(w io.Writer, masters []model.MasterView) error {
 	t := newTable(w, "MASTER", "ROLE", "VOTER", "ALIVE", "LAST INDEX", "GRPC", "RAFT", "SERF", "HTTP")
 	for _, m := range masters {
-		t.row(m.ID, m.Role, m.Voter, m.Alive, m.LastIndex, m.GRPCAddr, m.RaftAddr, m.SerfAddr, m.HTTPAddr)
+		last := "" // only the leader knows the others'
+		if m.LastIndex > 0 {
+			last = fmt.Sprint(m.LastIndex)
+		}
+		t.row(m.ID, m.Role, m.Voter, m.Alive, last, m.GRPCAddr, m.RaftAddr, m.SerfAddr, m.HTTPAddr)
 	}
 	return t.flush()
 }
