@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -107,7 +106,7 @@ func openWAL(dir string, segmentBytes int, log hclog.Logger) (w *wal.WAL, closer
 	if err := os.MkdirAll(dir, folderMode); err != nil {
 		return nil, nil, fmt.Errorf("create raft log directory: %w", err)
 	}
-	meta := &metadb.BoltMetaDB{}
+	meta := &walMeta{log: log}
 	err = guard("open raft log "+dir, func() error {
 		w, err = wal.Open(dir, wal.WithLogger(log.Named("wal")), wal.WithMetaStore(meta), wal.WithSegmentSize(segmentBytes))
 		return err
