@@ -246,6 +246,17 @@ func FuzzFileNames(f *testing.F) {
 	})
 }
 
+func everyResultIsHeld(r *registry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range r.order {
+		if r.held[id] == nil || r.held[id].result == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // What a driver sends is not trusted to be sensible: any sequence leaves the
 // registry consistent.
 func FuzzDriverMessages(f *testing.F) {
@@ -277,10 +288,8 @@ func FuzzDriverMessages(f *testing.F) {
 				r.adopt([]model.TaskID{id})
 			}
 			r.unsent()
-			for _, id := range r.order {
-				if r.held[id] == nil || r.held[id].result == nil {
-					t.Fatal("a result that is to be sent is not held")
-				}
+			if !everyResultIsHeld(r) {
+				t.Fatal("a result that is to be sent is not held")
 			}
 		}
 		<-r.close()

@@ -123,6 +123,12 @@ func startCluster(t *testing.T, n int) []*testMaster {
 			t.Fatalf("master %s is not ready after %s", m.ID(), testPatience)
 		}
 	}
+	eventually(t, "a leader", func() error {
+		if leaderOf(ms) == nil {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
 	return ms
 }
 

@@ -176,6 +176,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		drivers:  make(map[model.AppID]*driverSeat),
 	}
 	l.rebuild(m.fsm.View())
+	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index())
 	stopAutopilot := m.startAutopilot(gctx)
 	defer stopAutopilot()
 	for name, loop := range map[string]func(context.Context) error{
@@ -193,7 +194,6 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	}
 	m.leading.Store(l)
 	m.markReady()
-	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index())
 
 	<-gctx.Done()
 	m.leading.Store(nil)

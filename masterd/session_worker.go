@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -92,6 +93,9 @@ type workerSession struct {
 	cancel  context.CancelFunc
 	out     chan model.WorkerDown
 	reports chan model.WorkerReport
+	// orders is held from reading the view until the orders made from it are
+	// in out: the worker ignores an order from an older view than it has seen.
+	orders sync.Mutex
 
 	launched map[model.ExecutorRef]time.Time
 	killed   map[model.ExecutorRef]time.Time
@@ -105,7 +109,7 @@ func (s *workerSession) serve(ctx context.Context) error {
 	if rehello, err := s.register(ctx); err != nil {
 		return err
 	} else if rehello != "" {
-		return s.stream.Send(model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(), Reason: rehello}})
+		return s.stream.Send(model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(s.l.m.fsm.View()), Reason: rehello}})
 	}
 	wake, unwatch := s.l.m.hub.watchWorker(s.hello.Worker)
 	defer unwatch()
@@ -171,8 +175,7 @@ func (s *workerSession) register(ctx context.Context) (rehello string, err error
 	return "", nil
 }
 
-func (s *workerSession) fence() model.Fence {
-	v := s.l.m.fsm.View()
+func (s *workerSession) fence(v *fsm.View) model.Fence {
 	return model.Fence{
 		Cluster:     v.Cluster(),
 		Term:        s.l.term,
@@ -183,7 +186,7 @@ func (s *workerSession) fence() model.Fence {
 
 func (s *workerSession) welcome() *model.WorkerWelcome {
 	return &model.WorkerWelcome{
-		Fence:      s.fence(),
+		Fence:      s.fence(s.l.m.fsm.View()),
 		Leader:     s.l.m.ID(),
 		Masters:    s.l.m.masterAddrs(),
 		BeatMilli:  s.l.m.cfg.WorkerBeat.Milliseconds(),
@@ -266,6 +269,8 @@ func (s *workerSession) reportLoop(ctx context.Context) error {
 // killStrangers orders the end of processes that the state does not know as
 // unfinished: absence from a list is never an order, so each gets its own.
 func (s *workerSession) killStrangers(ctx context.Context, reports []model.ExecutorReport) error {
+	s.orders.Lock()
+	defer s.orders.Unlock()
 	v := s.l.m.fsm.View()
 	for _, r := range reports {
 		if r.State.Terminal() {
@@ -280,7 +285,7 @@ func (s *workerSession) killStrangers(ctx context.Context, reports []model.Execu
 		} else if ok {
 			reason = "given up by the cluster"
 		}
-		order := &model.KillOrder{Fence: s.fence(), Ref: r.Ref, GraceMilli: model.KillGraceMilli, Reason: reason}
+		order := &model.KillOrder{Fence: s.fence(v), Ref: r.Ref, GraceMilli: model.KillGraceMilli, Reason: reason}
 		if err := s.push(ctx, model.WorkerDown{Kill: order}); err != nil {
 			return err
 		}
@@ -311,16 +316,18 @@ func (s *workerSession) syncLoop(ctx context.Context, wake poke) error {
 // sync sends what the state wants of this worker and has not been sent, or was
 // sent so long ago that it may be lost.
 func (s *workerSession) sync(ctx context.Context) error {
+	s.orders.Lock()
+	defer s.orders.Unlock()
 	v := s.l.m.fsm.View()
 	w, ok := v.Worker(s.hello.Worker)
 	if ok && w.State == model.WorkerLeft && w.Incarnation == s.hello.Incarnation {
 		return nil // on its own word; the worker closes the session
 	}
 	if !ok || w.Incarnation != s.hello.Incarnation || w.State.Gone() {
-		err := s.push(ctx, model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(), Reason: "declared dead"}})
+		err := s.push(ctx, model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(v), Reason: "declared dead"}})
 		return errors.Join(err, fmt.Errorf("%w: worker %s", model.ErrDeclaredDead, s.hello.Worker))
 	}
-	fence := model.Fence{Cluster: v.Cluster(), Term: s.l.term, Incarnation: s.hello.Incarnation, ViewIndex: v.Index()}
+	fence := s.fence(v)
 	var orders []model.WorkerDown
 	unfinished := make(map[model.ExecutorRef]struct{})
 	now := time.Now()
