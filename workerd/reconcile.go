@@ -99,12 +99,15 @@ func (t *table) launch(o *model.LaunchOrder) []effect {
 	if t.repeat(o.Ref) {
 		return nil
 	}
+	if t.stopping {
+		// No answer: one would make the leader place the next executor here at once, and so on
+		// until this worker has left. LEFT replaces them all elsewhere.
+		t.log.Debug("not launching: the worker is stopping", "app", o.Ref.App, "executor", o.Ref.Executor)
+		return nil
+	}
 	e := &executor{ref: o.Ref, kind: o.Spec.Kind, memoryMiB: o.MemoryMiB, starting: true}
 	e.report = model.ExecutorReport{Ref: o.Ref, State: model.ExecutorLaunching, ExitCode: -1}
 	t.execs[o.Ref] = e
-	if t.stopping {
-		return t.end(e, lost(o.Ref, "the worker is stopping"))
-	}
 	// On disk before anything happens: a process that the next start does not know would be
 	// nobody's.
 	err := t.rec.append(journalRecord{Kind: recordLaunch, Ref: o.Ref, Run: e.kind, MemoryMiB: o.MemoryMiB})
