@@ -86,6 +86,9 @@ func TestAllMastersDieAtOnceAndComeBackWithEverything(t *testing.T) {
 // churnFor is how long daemons die at random in the churn test.
 const churnFor = 25 * time.Second
 
+// endedKept is how many ended applications a cluster remembers.
+const endedKept = 200
+
 // Masters and workers die and come back at random while applications are
 // registered: each registration that was acknowledged is completed exactly as
 // often as it should be, and none is there that nobody asked for.
@@ -103,7 +106,7 @@ func TestEverythingAcknowledgedIsDoneWhileDaemonsDieAndComeBack(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
-			for n := 0; ctx.Err() == nil; n++ {
+			for n := 0; ctx.Err() == nil && n < endedKept; n++ {
 				name := fmt.Sprintf("churn-%d", n)
 				spec := commandSpec(name, 1, "sh", "-c", "sleep 0.3")
 				spec.Completions = 3

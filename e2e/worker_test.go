@@ -157,6 +157,30 @@ func TestAWorkerThatIsToldToStopLeavesAtOnce(t *testing.T) {
 	t.Logf("all executors ran elsewhere %s after SIGTERM", time.Since(told).Round(time.Millisecond))
 }
 
+// While a worker is stopping it must not be offered the replacements of its own
+// executors again and again.
+func TestAStoppingWorkerWhoseExecutorsLingerIsNotFloodedWithReplacements(t *testing.T) {
+	c := newCluster(t, size{workers: 1, cores: 8})
+	stubborn := c.run(t, "submit", "--", "sh", "-c", `trap "" TERM; while :; do sleep 0.2; done`).wantCode(t, 0).app(t)
+	meek := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
+	c.awaitRunning(t, stubborn, 1)
+	c.awaitRunning(t, meek, 2)
+	leaver := c.workers[0]
+	leaver.proc.signal(t, syscall.SIGTERM)
+	t.Logf("the worker ended %s after SIGTERM", leaver.proc.awaitEnd(t, 30*time.Second).Round(time.Millisecond))
+	eventually(t, settleWithin, "the worker is LEFT", func() string {
+		w, ok := worker(c.status(t), leaver.ID)
+		if ok && w.State != model.WorkerLeft {
+			return string(w.State)
+		}
+		return ""
+	})
+	v := c.describe(t, meek)
+	if n := len(v.Executors); n > 6 {
+		t.Errorf("2 executors were replaced by %d on a worker that was stopping", n-2)
+	}
+}
+
 // A worker that hangs is first not given new work, then dead; its executors
 // are replaced, and when it wakes up it ends the old ones.
 func TestAPausedWorkerIsDeclaredDeadAndEndsItsOldExecutorsWhenItWakes(t *testing.T) {
