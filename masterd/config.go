@@ -64,6 +64,7 @@ const (
 	maxPlacementsCmd  = 64   // in one command
 	orderResend       = model.PlacedResendMilli * time.Millisecond
 	shutdownGrace     = 10 * time.Second
+	shunAfterLoss     = 2 * time.Second // a worker that reports executors as lost
 )
 
 func (c Config) withDefaults() Config {

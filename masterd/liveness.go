@@ -39,7 +39,7 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 		l.noteGossip()
 		for _, w := range l.judgeWorkers(started) { //nolint:contextcheck // dial-backs live as long as the term
 			if err := l.markWorker(ctx, w); err != nil && ctx.Err() == nil {
-				l.log.Warn("could not commit a verdict on a worker", "worker", string(w.id), "state", string(w.state), "err", err)
+				l.log.Warn("could not commit a verdict on a worker", "worker", string(w.worker.ID), "state", string(w.state), "err", err)
 			}
 		}
 		for _, d := range l.judgeDrivers() { //nolint:contextcheck // dials live as long as the term
@@ -66,9 +66,10 @@ func (l *leadership) noteGossip() {
 
 // verdict is what liveness says of a worker at one moment.
 type verdict struct {
-	id     model.WorkerID
-	state  model.WorkerState
-	reason string
+	worker   *model.Worker // as it was judged: the evidence
+	answered time.Time     // when it had last been heard by then
+	state    model.WorkerState
+	reason   string
 }
 
 // judgeWorkers looks at each seat and returns the changes to commit. It starts
@@ -80,6 +81,7 @@ func (l *leadership) judgeWorkers(started time.Time) []verdict {
 	var out []verdict
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.seatNewWorkersLocked(v, now)
 	for id, s := range l.workers {
 		w, ok := v.Worker(id)
 		if !ok || w.State.Gone() {
@@ -92,26 +94,37 @@ func (l *leadership) judgeWorkers(started time.Time) []verdict {
 		switch {
 		case s.session != nil && silent > timeout:
 			s.session()
-			out = append(out, verdict{id, model.WorkerDead, fmt.Sprintf("no answered beat for %s", timeout)})
+			out = append(out, verdict{w, s.answered, model.WorkerDead, fmt.Sprintf("no answered beat for %s", timeout)})
 		case s.session != nil:
 			l.warnDetectorLocked(s, now)
 			if w.State == model.WorkerUnreachable {
-				out = append(out, verdict{id, model.WorkerAlive, ""})
+				out = append(out, verdict{w, s.answered, model.WorkerAlive, ""})
 			}
 		case silent > timeout:
-			out = append(out, verdict{id, model.WorkerDead, fmt.Sprintf("no session and no answered beat for %s", timeout)})
+			out = append(out, verdict{w, s.answered, model.WorkerDead, fmt.Sprintf("no session and no answered beat for %s", timeout)})
 		default:
 			if now.Sub(s.closed) > unreachableAfter && now.Sub(started) > timeout && w.State == model.WorkerAlive {
-				out = append(out, verdict{id, model.WorkerUnreachable, "its session is closed"})
+				out = append(out, verdict{w, s.answered, model.WorkerUnreachable, "its session is closed"})
 			}
 			if !s.dialing && now.Sub(s.dialed) > dialBackAgain {
 				s.dialing = true
 				l.sessions.Add(1)
-				go l.dialBack(s, w.Clone())
+				go l.dialBack(s, verdict{w, s.answered, model.WorkerDead, "its process is gone: gRPC and Serf ports are refused"})
 			}
 		}
 	}
 	return out
+}
+
+// seatNewWorkersLocked arms a deadline for workers that were registered in this
+// term and whose session ended before it had a seat.
+func (l *leadership) seatNewWorkersLocked(v *fsm.View, now time.Time) {
+	v.Workers(func(w *model.Worker) bool {
+		if !w.State.Gone() && l.workers[w.ID] == nil {
+			l.workers[w.ID] = &workerSeat{id: w.ID, answered: now, closed: now}
+		}
+		return true
+	})
 }
 
 // warnDetectorLocked says once a minute that gossip calls a worker failed
@@ -123,28 +136,39 @@ func (l *leadership) warnDetectorLocked(s *workerSeat, now time.Time) {
 	}
 }
 
-// markWorker commits a verdict with the evidence it was made from.
+// markWorker commits a verdict with the evidence it was made from, unless the
+// worker has been heard since.
 func (l *leadership) markWorker(ctx context.Context, d verdict) error {
-	w, ok := l.m.fsm.View().Worker(d.id)
-	if !ok || w.State == d.state || w.State.Gone() {
+	id := d.worker.ID
+	w, ok := l.m.fsm.View().Worker(id)
+	if !ok || w.State == d.state || w.State.Gone() || (d.state == model.WorkerDead && l.heardSince(id, d.answered)) {
 		return nil
 	}
-	err := l.m.propose(ctx, markWorkerCommand(w, d.state, d.reason))
+	err := l.m.propose(ctx, markWorkerCommand(d.worker, d.state, d.reason))
 	if isRejected(err, model.RejectEvidence, model.RejectIncarnation, model.RejectTransition) {
 		return nil // it moved meanwhile: look again
 	}
 	if err != nil {
 		return err
 	}
-	l.log.Warn("worker marked", "worker", string(d.id), "state", string(d.state), "reason", d.reason)
+	l.log.Warn("worker marked", "worker", string(id), "state", string(d.state), "reason", d.reason)
 	return nil
+}
+
+// heardSince reports whether a worker has answered after t.
+func (l *leadership) heardSince(id model.WorkerID, t time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.workers[id]
+	return s != nil && s.answered.After(t)
 }
 
 // dialBack asks the worker's ports themselves. Both refused proves that its
 // process is gone; an accepted handshake with the same id and incarnation
 // counts as alive but opens no session: the worker does that.
-func (l *leadership) dialBack(s *workerSeat, w *model.Worker) {
+func (l *leadership) dialBack(s *workerSeat, dead verdict) {
 	defer l.sessions.Done()
+	w := dead.worker
 	ctx, cancel := context.WithTimeout(l.ctx, dialBackTimeout)
 	defer cancel()
 	refused := l.m.portRefused(ctx, w.Offer.GRPCAddr) && l.m.portRefused(ctx, w.Offer.SerfAddr)
@@ -156,7 +180,7 @@ func (l *leadership) dialBack(s *workerSeat, w *model.Worker) {
 		}
 	}
 	if refused && l.ctx.Err() == nil && l.noteRefusal(s) {
-		err := l.markWorker(l.ctx, verdict{w.ID, model.WorkerDead, "its process is gone: gRPC and Serf ports are refused"})
+		err := l.markWorker(l.ctx, dead)
 		if err != nil && l.ctx.Err() == nil {
 			l.log.Warn("could not commit the death of a worker", "worker", string(w.ID), "err", err)
 		}

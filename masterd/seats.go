@@ -23,6 +23,7 @@ type workerSeat struct {
 	dialing  bool      // a dial-back is running
 	dialed   time.Time // when the last one ended
 	warned   time.Time // of trouble in the detector
+	shunned  time.Time // until then it gets no placements
 	failed   bool      // gossip says failed
 }
 
@@ -138,11 +139,21 @@ func (l *leadership) answeredDriver(app model.AppID) {
 	l.driverSeatLocked(app).answered = time.Now()
 }
 
-// workerBlocked reports whether orders cannot reach the worker now: it gets no
-// new placements. This is the soft view, ahead of the committed state.
+// lostOn notes that a worker itself reports executors as lost: it is stopping,
+// or nothing can be started there now. For a moment it gets no placements, or
+// they would come back as fast as they can be committed.
+func (l *leadership) lostOn(id model.WorkerID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workerSeatLocked(id).shunned = time.Now().Add(shunAfterLoss)
+}
+
+// workerBlocked reports whether orders cannot reach the worker now, or would be
+// in vain: it gets no new placements. This is the soft view, ahead of the
+// committed state.
 func (l *leadership) workerBlocked(id model.WorkerID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.workers[id]
-	return s == nil || s.session == nil
+	return s == nil || s.session == nil || time.Now().Before(s.shunned)
 }

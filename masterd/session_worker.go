@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -189,6 +190,7 @@ func (s *workerSession) welcome() *model.WorkerWelcome {
 		Fence:      s.fence(s.l.m.fsm.View()),
 		Leader:     s.l.m.ID(),
 		Masters:    s.l.m.masterAddrs(),
+		SerfSeeds:  s.l.m.serfAddrs(),
 		BeatMilli:  s.l.m.cfg.WorkerBeat.Milliseconds(),
 		DeathMilli: s.l.m.cfg.WorkerTimeout.Milliseconds(),
 	}
@@ -254,6 +256,9 @@ func (s *workerSession) reportLoop(ctx context.Context) error {
 		case r = <-s.reports:
 		}
 		r.Incarnation = s.hello.Incarnation
+		if slices.ContainsFunc(r.Executors, func(e model.ExecutorReport) bool { return e.State == model.ExecutorLost }) {
+			s.l.lostOn(s.hello.Worker) // before the report wakes the scheduler
+		}
 		if err := s.l.m.propose(ctx, reportExecutorsCommand(s.hello.Worker, r)); err != nil {
 			return fmt.Errorf("commit report %d of worker %s: %w", r.Seq, s.hello.Worker, err)
 		}
