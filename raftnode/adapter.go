@@ -85,7 +85,7 @@ func (a *adapter) Snapshot() (raft.FSMSnapshot, error) {
 	if a.broken {
 		return nil, errStateBroken
 	}
-	return persister{a.fsm.Snapshot()}, nil
+	return persister{a.fsm.Snapshot(), a.fail}, nil
 }
 
 // Restore implements raft.FSM. A failed restore leaves the state as it was.
@@ -116,12 +116,19 @@ func (a *adapter) readConfigIndex() error {
 	return nil
 }
 
-// persister writes one captured state.
-type persister struct{ snapshot *fsm.Snapshot }
+// persister writes one captured state. One that breaks its own rules is written
+// nowhere, and the node must stop (design 5): the library only logs the error.
+type persister struct {
+	snapshot io.WriterTo
+	fail     func(error)
+}
 
 // Persist implements raft.FSMSnapshot.
 func (p persister) Persist(sink raft.SnapshotSink) error {
 	if _, err := p.snapshot.WriteTo(sink); err != nil {
+		if errors.Is(err, fsm.ErrBroken) {
+			p.fail(err)
+		}
 		return errors.Join(fmt.Errorf("write snapshot %s: %w", sink.ID(), err), sink.Cancel())
 	}
 	if err := sink.Close(); err != nil {
@@ -133,9 +140,12 @@ func (p persister) Persist(sink raft.SnapshotSink) error {
 // Release implements raft.FSMSnapshot; a captured state holds nothing.
 func (persister) Release() {}
 
-// clock is the cluster clock: the last applied tick and when this node applied
-// it. Monotonic time counts on from there, so a jump of the wall clock changes
-// nothing, and time without an applied entry after a restart does not count.
+// clock is the cluster clock: an applied tick and when this node applied it.
+// Monotonic time counts on from there, so a jump of the wall clock changes
+// nothing, and time without an applied entry after a restart does not count. A
+// later tick that is behind by then changes nothing either: each was stamped
+// before its entry was committed, and a busy leader that began anew from every
+// one of them would lose most of its time.
 type clock struct {
 	mu   sync.Mutex
 	tick int64 // ms
@@ -145,14 +155,20 @@ type clock struct {
 func (c *clock) set(tick int64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tick, c.at = tick, at
+	if tick > c.atLocked(at) || c.at.IsZero() {
+		c.tick, c.at = tick, at
+	}
 }
 
 func (c *clock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.atLocked(time.Now())
+}
+
+func (c *clock) atLocked(t time.Time) int64 {
 	if c.at.IsZero() {
 		return c.tick
 	}
-	return c.tick + time.Since(c.at).Milliseconds()
+	return c.tick + t.Sub(c.at).Milliseconds()
 }
