@@ -37,6 +37,10 @@ type Gossip struct {
 
 	tagsMu sync.Mutex // serialises SetTags, which serf does not
 
+	seedMu sync.Mutex
+	seeds  []string      // Config.Join and what AddSeeds brought
+	more   chan struct{} // capacity 1: seeds were added
+
 	mu     sync.Mutex // guards the life of what follows
 	wire   *wire
 	serf   *serf.Serf
@@ -55,10 +59,11 @@ func New(cfg Config) (*Gossip, error) {
 		cfg.Transport = &osTransport{}
 	}
 	cfg.Tags = cfg.tags()
-	cfg.Join = slices.Clone(cfg.Join)
 	g := &Gossip{
 		cfg:       cfg,
 		admission: newAdmission(cfg.Tags, cfg.Logger),
+		seeds:     slices.Clone(cfg.Join),
+		more:      make(chan struct{}, 1),
 		queue:     newEventQueue(),
 		events:    make(chan Event),
 		pumped:    make(chan struct{}),

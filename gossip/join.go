@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -16,10 +17,6 @@ var ErrStopped = errors.New("gossip has stopped")
 // joinLoop contacts the seeds again and again until ctx ends: soon after the start more often, because a node that came
 // back on a new address is refused at first and cannot tell. Only changes are logged.
 func (g *Gossip) joinLoop(ctx context.Context) {
-	if len(g.cfg.Join) == 0 {
-		<-ctx.Done()
-		return
-	}
 	delay := FirstRejoinDelay
 	var report joinReport
 	for {
@@ -36,9 +33,41 @@ func (g *Gossip) joinLoop(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C:
+			delay = min(2*delay, RejoinInterval)
+		case <-g.more:
+			timer.Stop()
+			delay = FirstRejoinDelay
 		}
-		delay = min(2*delay, RejoinInterval)
 	}
+}
+
+// AddSeeds adds addresses to those that are contacted again and again, such as
+// the masters that a worker has learnt from its leader. They are contacted at
+// once. Addresses beyond MaxSeeds are left out.
+func (g *Gossip) AddSeeds(addrs []string) {
+	g.seedMu.Lock()
+	defer g.seedMu.Unlock()
+	added := false
+	for _, a := range addrs {
+		if a == "" || slices.Contains(g.seeds, a) || len(g.seeds) >= MaxSeeds {
+			continue
+		}
+		g.seeds = append(g.seeds, a)
+		added = true
+	}
+	if added {
+		select {
+		case g.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Seeds lists the addresses that are contacted.
+func (g *Gossip) Seeds() []string {
+	g.seedMu.Lock()
+	defer g.seedMu.Unlock()
+	return slices.Clone(g.seeds)
 }
 
 // joinReport remembers what was said about the seeds last.
@@ -46,6 +75,9 @@ type joinReport struct{ told, reachable bool }
 
 func (r *joinReport) log(g *Gossip, reached int, err error) {
 	reachable := err == nil
+	if reachable && reached == 0 {
+		return // there is no seed
+	}
 	if r.told && r.reachable == reachable {
 		return
 	}
@@ -54,7 +86,7 @@ func (r *joinReport) log(g *Gossip, reached int, err error) {
 		g.cfg.Logger.Info("gossip seeds reached", "node", g.cfg.NodeID, "seeds", reached)
 		return
 	}
-	g.cfg.Logger.Warn("no gossip seed can be reached, trying on", "node", g.cfg.NodeID, "seeds", g.cfg.Join, "err", err)
+	g.cfg.Logger.Warn("no gossip seed can be reached, trying on", "node", g.cfg.NodeID, "seeds", g.Seeds(), "err", err)
 }
 
 // contactSeeds syncs state with each seed, one address after the other, and returns how many it reached. It fails only
@@ -62,7 +94,7 @@ func (r *joinReport) log(g *Gossip, reached int, err error) {
 func (g *Gossip) contactSeeds(ctx context.Context) (int, error) {
 	reached, tried := 0, 0
 	var errs []error
-	for _, seed := range g.cfg.Join {
+	for _, seed := range g.Seeds() {
 		addrs, err := g.seedAddrs(ctx, seed)
 		if err != nil {
 			tried++

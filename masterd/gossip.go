@@ -193,3 +193,15 @@ func (m *Master) masterAddrs() []string {
 	})
 	return out
 }
+
+// serfAddrs lists the gossip addresses of all masters in the state.
+func (m *Master) serfAddrs() []string {
+	var out []string
+	m.fsm.View().Masters(func(rec *model.Master) bool {
+		if !rec.Removed && rec.SerfAddr != "" {
+			out = append(out, rec.SerfAddr)
+		}
+		return true
+	})
+	return out
+}

@@ -85,6 +85,7 @@ type WorkerWelcome struct {
 	Fence      Fence
 	Leader     MasterID
 	Masters    []string // gRPC addresses of all masters
+	SerfSeeds  []string // their gossip addresses
 	BeatMilli  int64    // interval of beats
 	DeathMilli int64    // worker_timeout
 }

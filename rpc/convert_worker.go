@@ -99,7 +99,7 @@ func workerDownToWire(m model.WorkerDown) *pb.WorkerDown {
 	switch {
 	case m.Welcome != nil:
 		out.Kind = &pb.WorkerDown_Welcome{Welcome: &pb.WorkerWelcome{
-			Fence: fenceToWire(m.Welcome.Fence), Leader: string(m.Welcome.Leader), Masters: m.Welcome.Masters,
+			Fence: fenceToWire(m.Welcome.Fence), Leader: string(m.Welcome.Leader), Masters: m.Welcome.Masters, SerfSeeds: m.Welcome.SerfSeeds,
 			BeatMs: m.Welcome.BeatMilli, DeathMs: m.Welcome.DeathMilli,
 		}}
 	case m.BeatAck != nil:
@@ -130,7 +130,7 @@ func workerDownFromWire(m *pb.WorkerDown) (model.WorkerDown, bool) {
 	case *pb.WorkerDown_Welcome:
 		return model.WorkerDown{Welcome: &model.WorkerWelcome{
 			Fence: fenceFromWire(k.Welcome.GetFence()), Leader: model.MasterID(k.Welcome.GetLeader()),
-			Masters: k.Welcome.GetMasters(), BeatMilli: k.Welcome.GetBeatMs(), DeathMilli: k.Welcome.GetDeathMs(),
+			Masters: k.Welcome.GetMasters(), SerfSeeds: k.Welcome.GetSerfSeeds(), BeatMilli: k.Welcome.GetBeatMs(), DeathMilli: k.Welcome.GetDeathMs(),
 		}}, true
 	case *pb.WorkerDown_BeatAck:
 		return model.WorkerDown{BeatAck: beatFromWire(k.BeatAck)}, true

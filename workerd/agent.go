@@ -36,6 +36,8 @@ type agent struct {
 	cleanup  chan<- model.AppID
 	// changed tells gossip the cluster and incarnation; never blocks.
 	changed func(cluster model.ClusterIdentity, incarnation uint64)
+	// meet tells gossip where the masters are; never blocks.
+	meet func(serfSeeds []string)
 
 	keepers *keepers // what runs the processes
 	adopted []effect // what is to be done at the start of run
@@ -250,6 +252,7 @@ func (a *agent) welcome(ctx context.Context, leader string, w *model.WorkerWelco
 		}
 		a.log.Info("session open", "leader", leader, "term", w.Fence.Term, "cluster", w.Fence.Cluster.ID, "incarnation", a.id.incarnation)
 		a.changed(a.fence.cluster, a.id.incarnation)
+		a.meet(w.SerfSeeds)
 	})
 	return errors.Join(doErr, err)
 }

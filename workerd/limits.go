@@ -23,6 +23,10 @@ const (
 	// KeeperRestartWindow is the window of MaxKeeperRestarts.
 	KeeperRestartWindow = 10 * time.Minute
 
+	// undialledBeforeProxy is how often the named leader may be out of reach before a standby is
+	// asked to pass the session on.
+	undialledBeforeProxy = 3
+
 	maxKnownMasters    = 64       // addresses remembered from Welcome and gossip
 	maxStateFileBytes  = 64 << 10 // identity, fence, masters
 	maxStartsInFlight  = 16       // launches prepared at the same time

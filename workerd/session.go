@@ -43,16 +43,20 @@ type sessionOwner interface {
 }
 
 // opener opens a stream to a master. release frees what is below the stream.
-type opener func(ctx context.Context, addr string) (stream rpc.WorkerSessionClient, release func() error, err error)
+type opener func(ctx context.Context, addr string, proxied bool) (stream rpc.WorkerSessionClient, release func() error, err error)
 
 // dialOpener opens streams by gRPC.
 func dialOpener(cfg rpc.DialConfig) opener {
-	return func(ctx context.Context, addr string) (rpc.WorkerSessionClient, func() error, error) {
+	return func(ctx context.Context, addr string, proxied bool) (rpc.WorkerSessionClient, func() error, error) {
 		conn, err := rpc.Dial(addr, cfg)
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := rpc.OpenWorkerSession(ctx, conn)
+		open := rpc.OpenWorkerSession
+		if proxied {
+			open = rpc.OpenProxiedWorkerSession
+		}
+		s, err := open(ctx, conn)
 		if err != nil {
 			return nil, nil, errors.Join(err, conn.Close())
 		}
@@ -70,6 +74,9 @@ type sessions struct {
 	suspects chan string // gRPC addresses of masters that gossip calls failed; capacity 1
 	told     string      // the last trouble logged, so that it is logged once
 	short    int         // sessions in a row that ended at once
+
+	hint      string // leader named by a standby, "" = none
+	undialled int    // attempts in a row at hint that reached nobody
 }
 
 func newSessions(log hclog.Logger, finder *client.LeaderFinder, open opener, owner sessionOwner) *sessions {
@@ -118,13 +125,30 @@ func (s *sessions) after(ctx context.Context, addr string, welcomed bool, lived 
 		s.trouble(ctx, "no session with a leader yet", fmt.Errorf("%s: %w", addr, err))
 		s.finder.Failed(addr, err)
 	}
-	_, hinted := rpc.LeaderHint(err)
+	hint, hinted := rpc.LeaderHint(err)
+	s.noteHint(addr, hint, welcomed, err)
 	if hinted || (!welcomed && !again) || lived > backoffMax {
 		s.short = 0
 		return
 	}
 	pause(ctx, min(backoffMax, backoffFirst<<min(s.short, 10)))
 	s.short++
+}
+
+// noteHint counts attempts at the leader that standbys name and that cannot be
+// dialled from here: after a few of them a standby is asked to pass the session
+// on.
+func (s *sessions) noteHint(addr, hint string, welcomed bool, err error) {
+	switch {
+	case welcomed:
+		s.hint, s.undialled = "", 0
+	case hint != "" && hint != s.hint:
+		s.hint, s.undialled = hint, 0
+	case addr == s.hint && !rpc.Answered(err):
+		s.undialled++
+	case addr != s.hint && hint == "":
+		s.undialled = 0 // the standby could not pass it on either
+	}
 }
 
 // trouble logs a change of what is wrong.
@@ -153,7 +177,8 @@ func (s *sessions) trouble(ctx context.Context, what string, err error) {
 func (s *sessions) attempt(ctx context.Context, addr string) (welcomed bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stream, release, err := s.open(ctx, addr)
+	proxied := s.undialled >= undialledBeforeProxy && addr != s.hint
+	stream, release, err := s.open(ctx, addr, proxied)
 	if err != nil {
 		return false, err
 	}

@@ -292,6 +292,7 @@ func (w *Worker) assemble(p *parts) {
 	}), p.agent)
 	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect, w.tags(p))
 	p.agent.changed = p.members.changed
+	p.agent.meet = p.members.gossip.AddSeeds
 	logs := newLogReader(p.dir, p.agent.alive)
 	p.server = rpc.NewServer(rpc.ServerConfig{Listener: p.grpcL, TLS: w.deps.ServerTLS, Logger: w.log.Named("rpc")},
 		rpc.Services{Worker: &service{agent: p.agent, logs: logs}})

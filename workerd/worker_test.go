@@ -27,6 +27,7 @@ import (
 type rig struct {
 	t      testing.TB
 	logger hclog.Logger
+	dial   rpc.DialFunc // nil = TCP
 	cfg    Config
 	worker *Worker
 	cancel context.CancelFunc
@@ -40,19 +41,24 @@ func newRig(t testing.TB, masters ...string) *rig {
 
 func newLoggedRig(t testing.TB, logger hclog.Logger, masters ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, logger: logger, cfg: Config{
-		Masters: masters, Cores: 4, MemoryMiB: 1024, DataDir: filepath.Join(t.TempDir(), "data"), Bind: "127.0.0.1",
-		Resources: model.Resources{"gpu": {"0"}}, Labels: map[string]string{"k": "v"}, Version: "test",
-	}}
+	r := &rig{t: t, logger: logger, cfg: rigConfig(t, masters...)}
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
 }
 
+func rigConfig(t testing.TB, masters ...string) Config {
+	t.Helper()
+	return Config{
+		Masters: masters, Cores: 4, MemoryMiB: 1024, DataDir: filepath.Join(t.TempDir(), "data"), Bind: "127.0.0.1",
+		Resources: model.Resources{"gpu": {"0"}}, Labels: map[string]string{"k": "v"}, Version: "test",
+	}
+}
+
 func (r *rig) start() {
 	r.t.Helper()
 	w, err := New(r.cfg, Deps{
-		Logger: r.logger, KeeperExe: self(r.t, "as-keeper"), ExecutorExe: self(r.t, "as-executor"), Environ: os.Environ(),
+		Logger: r.logger, KeeperExe: self(r.t, "as-keeper"), ExecutorExe: self(r.t, "as-executor"), Environ: os.Environ(), Dial: r.dial,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -99,8 +99,8 @@ func exitCode(err error) int {
 		return coded.code
 	case errors.As(err, &conf):
 		return exitUsage
-	case errors.Is(err, model.ErrNoLeader):
-		return exitNoLeader
+	case errors.Is(err, model.ErrNoLeader), errors.Is(err, model.ErrUnavailable):
+		return exitNoLeader // no master answered, or none leads
 	case errors.Is(err, model.ErrRefused), errors.Is(err, model.ErrUnauthenticated), errors.Is(err, model.ErrForeignCluster):
 		return exitRefused
 	case errors.Is(err, model.ErrInvalid), errors.Is(err, model.ErrTooLarge):

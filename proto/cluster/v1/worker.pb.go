@@ -854,6 +854,7 @@ type WorkerWelcome struct {
 	Masters       []string               `protobuf:"bytes,3,rep,name=masters,proto3" json:"masters,omitempty"`
 	BeatMs        int64                  `protobuf:"varint,4,opt,name=beat_ms,json=beatMs,proto3" json:"beat_ms,omitempty"`
 	DeathMs       int64                  `protobuf:"varint,5,opt,name=death_ms,json=deathMs,proto3" json:"death_ms,omitempty"`
+	SerfSeeds     []string               `protobuf:"bytes,6,rep,name=serf_seeds,json=serfSeeds,proto3" json:"serf_seeds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,6 +922,13 @@ func (x *WorkerWelcome) GetDeathMs() int64 {
 		return x.DeathMs
 	}
 	return 0
+}
+
+func (x *WorkerWelcome) GetSerfSeeds() []string {
+	if x != nil {
+		return x.SerfSeeds
+	}
+	return nil
 }
 
 type ReportAck struct {
@@ -1356,13 +1364,15 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12?\n" +
 	"\texecutors\x18\x03 \x03(\v2!.hearth.cluster.v1.ExecutorReportR\texecutors\"%\n" +
 	"\vWorkerLeave\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xa5\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xc4\x01\n" +
 	"\rWorkerWelcome\x12.\n" +
 	"\x05fence\x18\x01 \x01(\v2\x18.hearth.cluster.v1.FenceR\x05fence\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x18\n" +
 	"\amasters\x18\x03 \x03(\tR\amasters\x12\x17\n" +
 	"\abeat_ms\x18\x04 \x01(\x03R\x06beatMs\x12\x19\n" +
-	"\bdeath_ms\x18\x05 \x01(\x03R\adeathMs\"\x1d\n" +
+	"\bdeath_ms\x18\x05 \x01(\x03R\adeathMs\x12\x1d\n" +
+	"\n" +
+	"serf_seeds\x18\x06 \x03(\tR\tserfSeeds\"\x1d\n" +
 	"\tReportAck\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xd2\x03\n" +
 	"\vLaunchOrder\x12.\n" +
