@@ -18,7 +18,8 @@ const minQuorum = 3
 // runMembership reconciles the Raft configuration and the table of masters
 // with gossip, on a timer: a visible master of this cluster that Raft does not
 // know is added (autopilot promotes it once it is stable and caught up), and a
-// member on a new address is updated. Gossip only informs: "failed" and "left"
+// member on a new address is updated. A removal that was left half done is
+// finished. Gossip only informs: "failed" and "left"
 // change nothing here.
 func (l *leadership) runMembership(ctx context.Context) error {
 	tick := time.NewTicker(loopTick)
@@ -43,6 +44,13 @@ func (m *Master) reconcileMasters(ctx context.Context) error {
 	known := make(map[model.MasterID]raftnode.Server, len(servers))
 	for _, s := range servers {
 		known[s.ID] = s
+		// A leader may have gone between the two halves of a removal.
+		if rec, ok := m.fsm.View().Master(s.ID); ok && rec.Removed && s.ID != m.id.ID() {
+			m.log.Info("removing a master from raft", "master", string(s.ID))
+			if err := m.node.RemoveServer(ctx, s.ID); err != nil {
+				return fmt.Errorf("finish the removal of master %s: %w", s.ID, err)
+			}
+		}
 	}
 	own := m.fsm.View().Cluster()
 	for _, mb := range m.masterMembers() {

@@ -278,6 +278,9 @@ func (s clusterService) RemoveMaster(ctx context.Context, call rpc.CallInfo, id 
 		return err
 	}
 	if !slices.ContainsFunc(servers, func(x raftnode.Server) bool { return x.ID == id }) {
+		if rec, ok := s.m.fsm.View().Master(id); ok && rec.Removed {
+			return nil // a repeat of a call that was carried out
+		}
 		return fmt.Errorf("%w: master %s is not in the raft configuration", model.ErrNotFound, id)
 	}
 	if len(servers) == 1 {
