@@ -3,6 +3,7 @@ package masterd
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,19 +77,15 @@ func (s *driverSession) serve(ctx context.Context) error {
 	s.l.log.Info("driver session open", "app", string(s.hello.App))
 
 	g, gctx := errgroup.WithContext(ctx)
-	received := make(chan error, 1)
-	go func() { received <- s.recvLoop(gctx) }()
-	g.Go(func() error {
-		select {
-		case err := <-received:
-			return err
-		case <-gctx.Done():
-			return gctx.Err()
-		}
-	})
+	g.Go(func() error { return detached(gctx, s.recvLoop) })
 	g.Go(func() error { return s.confirmLoop(gctx) })
-	g.Go(func() error { return s.syncLoop(gctx, wake) })
+	g.Go(func() error {
+		return detached(gctx, func(ctx context.Context) error { return s.syncLoop(ctx, wake) })
+	})
 	err := g.Wait()
+	if errors.Is(err, errAppOver) {
+		err = nil
+	}
 	s.l.log.Info("driver session closed", "app", string(s.hello.App), "err", err)
 	if s.l.ctx.Err() != nil {
 		return s.l.m.notLeader()
@@ -138,7 +135,11 @@ func (s *driverSession) confirmLoop(ctx context.Context) error {
 	}
 }
 
-// syncLoop is the only sender: first the whole list, then what changed.
+// errAppOver ends a session whose driver has been told that it is over.
+var errAppOver = errors.New("the application has ended")
+
+// syncLoop is the only sender: first the whole list, then what changed. It ends
+// with errAppOver.
 func (s *driverSession) syncLoop(ctx context.Context, wake poke) error {
 	v := s.l.m.fsm.View()
 	all := &model.DriverExecutors{Index: v.Index(), BeatMilli: s.l.m.cfg.WorkerBeat.Milliseconds()}
@@ -153,8 +154,10 @@ func (s *driverSession) syncLoop(ctx context.Context, wake poke) error {
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
 	for {
-		if done, err := s.sync(); done || err != nil {
+		if done, err := s.sync(); err != nil {
 			return err
+		} else if done {
+			return errAppOver
 		}
 		select {
 		case <-ctx.Done():

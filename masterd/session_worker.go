@@ -84,6 +84,21 @@ func recvWithin[T any](ctx context.Context, d time.Duration, recv func() (T, err
 	}
 }
 
+// detached runs a loop that reads or writes a stream, and returns at the end of
+// ctx although the loop may be blocked for as long as the peer is silent or
+// does not read: a leader scope must not wait for it. The loop then ends with
+// the stream, which the caller's return closes.
+func detached(ctx context.Context, loop func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- loop(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // workerSession is the leader's end of one session. Orders are level-triggered:
 // the session compares what the view says of this worker with what it has sent.
 // launched, killed and apps belong to the goroutine of syncLoop.
@@ -122,20 +137,10 @@ func (s *workerSession) serve(ctx context.Context) error {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	// Recv ends when the stream does, which is after this function returned.
-	received := make(chan error, 1)
-	go func() { received <- s.recvLoop(gctx) }()
-	g.Go(func() error {
-		select {
-		case err := <-received:
-			return err
-		case <-gctx.Done():
-			return gctx.Err()
-		}
-	})
+	g.Go(func() error { return detached(gctx, s.recvLoop) })
 	g.Go(func() error { return s.reportLoop(gctx) })
 	g.Go(func() error { return s.syncLoop(gctx, wake) })
-	g.Go(func() error { return s.sendLoop(gctx) })
+	g.Go(func() error { return detached(gctx, s.sendLoop) })
 	err := g.Wait()
 	s.l.log.Info("worker session closed", "worker", string(s.hello.Worker), "err", err)
 	if s.l.ctx.Err() != nil {
