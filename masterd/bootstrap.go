@@ -40,6 +40,9 @@ func (m *Master) bootstrap(ctx context.Context) error {
 		members, why := m.founders()
 		switch {
 		case why != "":
+			if err := m.followCluster(); err != nil {
+				m.log.Warn("could not give up a promise that binds no more", "err", err)
+			}
 			if now.Sub(noticed) > bootstrapNotice {
 				noticed = now
 				m.log.Info("waiting to bootstrap", "reason", why)
@@ -81,6 +84,32 @@ func (m *Master) founders() (ids []model.MasterID, why string) {
 	}
 	slices.Sort(ids)
 	return ids, ""
+}
+
+// followCluster gives up a promise that binds no more for a cluster that other
+// masters have founded meanwhile: Raft connections of any other cluster than
+// the promised one are refused, so this master could not be added to it.
+func (m *Master) followCluster() error {
+	p := m.id.Promised()
+	if p == nil {
+		return nil
+	}
+	var found gossip.Member
+	void := p.From == m.id.ID() // and it has founded nothing
+	for _, mb := range m.masterMembers() {
+		c := mb.Tags.Cluster
+		if mb.Status != gossip.StatusAlive || c.IsZero() || c.ID == p.Cluster.ID {
+			continue
+		}
+		found = mb
+		void = void || mb.ID == string(p.From) // it belongs to another one itself
+	}
+	if found.ID == "" || (!void && !m.promiseExpired(*p)) {
+		return nil
+	}
+	c := found.Tags.Cluster
+	m.log.Warn("giving up a promise for a cluster that exists", "promised", p.Cluster.ID, "cluster", c.ID)
+	return m.id.Promise(promise{From: model.MasterID(found.ID), Cluster: c})
 }
 
 // found asks for the promises and bootstraps. Its own promise, with the
@@ -162,6 +191,7 @@ func (m *Master) grantPromise(req rpc.PromiseRequest) (rpc.PromiseReply, error) 
 	if p := m.id.Promised(); p != nil && p.From != req.From && !m.promiseExpired(*p) {
 		return refuse("it has promised itself to %s", p.From)
 	}
+	m.promiseSeen.Store(time.Now().UnixMilli()) // founders has just seen it
 	if err := m.id.Promise(promise{From: req.From, Cluster: req.Cluster, Members: req.Members}); err != nil {
 		return rpc.PromiseReply{}, err
 	}

@@ -179,14 +179,6 @@ func (i *identity) Promise(p promise) error {
 	return nil
 }
 
-// Release forgets the promise. A master that has joined keeps its cluster.
-func (i *identity) Release() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.rec.Promise = nil
-	return i.saveLocked()
-}
-
 // Settle persists the cluster this master belongs to. Another cluster id than
 // an earlier one is refused.
 func (i *identity) Settle(c model.ClusterIdentity) error {
