@@ -17,6 +17,7 @@ import (
 const (
 	unreachableAfter = time.Second            // without a session: committed
 	livenessTick     = 100 * time.Millisecond // how often seats are looked at
+	stallNoticed     = time.Second            // a tick that comes so late says that this process stood still
 	dialBackTimeout  = time.Second
 	dialBackAgain    = time.Second
 	massWindow       = 2 * time.Second
@@ -31,10 +32,15 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 	defer tick.Stop()
 	started := time.Now()
 	for {
+		waiting := time.Now()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if stalled := time.Since(waiting); stalled > stallNoticed {
+			l.log.Warn("this master stood still: nobody is blamed for that time", "for", stalled.Round(time.Millisecond).String())
+			l.forgive(stalled)
 		}
 		l.noteGossip()
 		for _, w := range l.judgeWorkers(started) { //nolint:contextcheck // dial-backs live as long as the term
@@ -47,6 +53,27 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 				l.log.Warn("could not end the application of a lost driver", "app", string(d.app), "err", err)
 			}
 		}
+	}
+}
+
+// forgive moves every seat's times on by how long this master stood still
+// (stopped, or starved of processor time): what workers and drivers have said
+// meanwhile waits to be read, and a silence of its own proves nothing.
+func (l *leadership) forgive(stalled time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	shift := func(t time.Time) time.Time {
+		if t = t.Add(stalled); t.After(now) {
+			return now
+		}
+		return t
+	}
+	for _, s := range l.workers {
+		s.answered, s.closed = shift(s.answered), shift(s.closed)
+	}
+	for _, s := range l.drivers {
+		s.answered, s.closed = shift(s.answered), shift(s.closed)
 	}
 }
 

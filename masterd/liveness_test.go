@@ -81,3 +81,26 @@ func TestAWorkerThatLosesWhatItIsGivenIsLeftAloneForAMoment(t *testing.T) {
 		t.Errorf("the next launch came after %s, want %s", waited, shunAfterLoss)
 	}
 }
+
+// A leader that was stopped for longer than worker_timeout finds everybody
+// silent when it goes on; what they have said waits to be read.
+func TestTheTimeThatAMasterStoodStillCountsAgainstNobody(t *testing.T) {
+	m, ctx := startOne(t)
+	w := newScriptedWorker(t, "worker-a")
+	w.hello(m)
+	w.next("welcome", isWelcome)
+	const stalled = 12 * time.Second
+	l := &leadership{m: m.Master, log: m.log, ctx: ctx, workers: map[model.WorkerID]*workerSeat{
+		w.id: {id: w.id, session: func() {}, answered: time.Now().Add(-stalled)},
+	}, drivers: map[model.AppID]*driverSeat{}}
+	if got := l.judgeWorkers(time.Now()); len(got) != 1 || got[0].state != model.WorkerDead {
+		t.Fatalf("got verdicts %+v without forgiving, want the worker dead: this test shows nothing", got)
+	}
+	l.forgive(stalled)
+	if got := l.judgeWorkers(time.Now()); len(got) != 0 {
+		t.Errorf("got verdicts %+v, want none", got)
+	}
+	if at := l.workers[w.id].answered; at.After(time.Now()) {
+		t.Errorf("last heard in %s", time.Until(at))
+	}
+}
