@@ -17,19 +17,25 @@ type watch struct {
 
 	mu      sync.Mutex
 	nextID  uint64
-	pending map[uint64]pendingCall
+	pending map[uint64]*pendingCall
 }
 
 type pendingCall struct {
-	what  string
-	since time.Time
+	what string
+	seen int // by how many checks
 }
 
-// storeCheckInterval is how often pending calls are looked at.
-const storeCheckInterval = time.Second
+const (
+	// storeCheckInterval is how often pending calls are looked at.
+	storeCheckInterval = time.Second
+	// storeStallChecks is how many checks in a row see a call that stalled.
+	// They are counted rather than the time: a process that was stopped in
+	// the middle of a call has no broken store.
+	storeStallChecks = int(storeStallLimit / storeCheckInterval)
+)
 
 func newWatch(fail func(error)) *watch {
-	return &watch{fail: fail, pending: make(map[uint64]pendingCall)}
+	return &watch{fail: fail, pending: make(map[uint64]*pendingCall)}
 }
 
 // run reports a stalled call until done is closed.
@@ -40,24 +46,25 @@ func (w *watch) run(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case now := <-ticker.C:
-			if what, stalled := w.oldest(now); stalled > storeStallLimit {
-				w.fail(fmt.Errorf("raft store stalled: %s has not returned for %s", what, stalled.Round(time.Second)))
+		case <-ticker.C:
+			if what, seen := w.check(); seen > storeStallChecks {
+				w.fail(fmt.Errorf("raft store stalled: %s has not returned for %s", what, storeStallLimit))
 				return
 			}
 		}
 	}
 }
 
-func (w *watch) oldest(now time.Time) (what string, age time.Duration) {
+// check looks at all pending calls and returns the one seen most often.
+func (w *watch) check() (what string, seen int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, call := range w.pending {
-		if d := now.Sub(call.since); d > age {
-			what, age = call.what, d
+		if call.seen++; call.seen > seen {
+			what, seen = call.what, call.seen
 		}
 	}
-	return what, age
+	return what, seen
 }
 
 // call runs one write. Any failure but a full disk is final: after a failed
@@ -67,7 +74,7 @@ func (w *watch) call(what string, write func() error) error {
 	w.mu.Lock()
 	id := w.nextID
 	w.nextID++
-	w.pending[id] = pendingCall{what: what, since: time.Now()}
+	w.pending[id] = &pendingCall{what: what}
 	w.mu.Unlock()
 	err := write()
 	w.mu.Lock()

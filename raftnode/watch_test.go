@@ -84,6 +84,26 @@ func TestAStoreThatHangsIsReported(t *testing.T) {
 	})
 }
 
+// The ticks that a stopped process has missed come as one.
+func TestACallDuringWhichTheProcessStoodStillIsNoStalledOne(t *testing.T) {
+	var f failures
+	w := newWatch(f.add)
+	l := watchedLog{brokenLog{raft.NewInmemStore(), func() error {
+		for range 2 { // before and after it stood still, however long that was
+			if what, seen := w.check(); seen > storeStallChecks {
+				t.Errorf("%q was seen %d times", what, seen)
+			}
+		}
+		return nil
+	}}, w}
+	if err := l.StoreLogs(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, seen := w.check(); seen != 0 {
+		t.Errorf("a call that has returned was seen %d times", seen)
+	}
+}
+
 func TestAWrapperSaysWhatItsStoreSaysAboutGaps(t *testing.T) {
 	if got := (watchedLog{raft.NewInmemStore(), nil}).IsMonotonic(); got {
 		t.Error("a store that takes gaps: got monotonic")
