@@ -85,6 +85,16 @@ func FuzzHTTP(f *testing.F) {
 		}
 	})
 	<-m.Ready()
+	// Ready says that there is a leader; its scope opens a moment later.
+	deadline, tick := time.After(testPatience), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for m.leading.Load() == nil {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			f.Fatal("the master does not lead")
+		}
+	}
 	var d net.Dialer
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := d.DialContext(t.Context(), "tcp", m.HTTPAddr())
