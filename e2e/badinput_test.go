@@ -121,7 +121,7 @@ func TestBadConfigurationFilesAreRefusedWithFileAndLine(t *testing.T) {
 		"syntax":  "network {\n  bind = \n",
 		"unknown": "network {\n  bindd = \"127.0.0.1\"\n}\n",
 		"type":    "network {\n  grpc_port = \"a lot\"\n}\n",
-		"section": "netwrok {\n}\n",
+		"section": "networks {\n}\n",
 		"binary":  "\x00\xff\xfe\x00 {}",
 		"rule":    "raft {\n  bootstrap_expect = 100\n}\n",
 	} {
@@ -191,8 +191,12 @@ func TestDaemonsThatCannotStartSayWhy(t *testing.T) {
 func TestCallsAboutThingsThatAreNotThereFailAndNameThem(t *testing.T) {
 	c := newCluster(t, size{workers: 1})
 	for _, args := range [][]string{
-		{"app", "app-20000101000000-0001"}, {"kill", "app-20000101000000-0001"}, {"wait", "app-20000101000000-0001"},
-		{"logs", "app-20000101000000-0001"}, {"logs", "app-20000101000000-0001/3"}, {"kill", "app-20000101000000-0001/3"},
+		{"app", "app-20000101000000-0001"},
+		{"kill", "app-20000101000000-0001"},
+		{"wait", "app-20000101000000-0001"},
+		{"logs", "app-20000101000000-0001"},
+		{"logs", "app-20000101000000-0001/3"},
+		{"kill", "app-20000101000000-0001/3"},
 	} {
 		c.run(t, args...).wantCode(t, 1).wantStderr(t, "app-20000101000000-0001")
 	}

@@ -64,14 +64,15 @@ func (c *cutConn) Read(p []byte) (int, error) {
 
 // frame reads one frame into ready, holds it back, or cuts the connection.
 func (c *cutConn) frame() error {
-	head := make([]byte, frameHeaderBytes)
-	if _, err := io.ReadFull(c.Conn, head); err != nil {
+	var head [frameHeaderBytes]byte
+	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 		return err
 	}
 	length := int(head[0])<<16 | int(head[1])<<8 | int(head[2])
 	kind, flags := head[3], head[4]
 	stream := binary.BigEndian.Uint32(head[5:]) &^ (1 << 31)
-	frame := append(head, make([]byte, length)...)
+	frame := make([]byte, frameHeaderBytes+length)
+	copy(frame, head[:])
 	if _, err := io.ReadFull(c.Conn, frame[frameHeaderBytes:]); err != nil {
 		return err
 	}

@@ -58,8 +58,14 @@ func TestALoneStandbyServesEveryCommand(t *testing.T) {
 	}
 	app := c.via(t, standby, "submit", "--", "sleep", "600").wantCode(t, 0).app(t)
 	for _, args := range [][]string{
-		{"apps"}, {"app", string(app)}, {"workers"}, {"settings", "get"}, {"settings", "set", "default_cores=0"},
-		{"logs", string(app)}, {"operator", "raft", "list"}, {"operator", "gossip", "members"},
+		{"apps"},
+		{"app", string(app)},
+		{"workers"},
+		{"settings", "get"},
+		{"settings", "set", "default_cores=0"},
+		{"logs", string(app)},
+		{"operator", "raft", "list"},
+		{"operator", "gossip", "members"},
 	} {
 		c.via(t, standby, args...).wantCode(t, 0)
 	}

@@ -104,17 +104,6 @@ func commandSpec(name string, cores int, argv ...string) model.AppSpec {
 	}
 }
 
-func (c *cluster) register(t testing.TB, spec model.AppSpec) model.AppID {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	r, err := c.client.RegisterApp(ctx, spec)
-	if err != nil {
-		t.Fatalf("register %s: %v", spec.Name, err)
-	}
-	return r.App
-}
-
 // The same request id is the same application, through whichever master and
 // whoever asks (design 4).
 func TestARepeatedRequestIDIsTheSameApplicationOnEveryMaster(t *testing.T) {
