@@ -62,6 +62,8 @@ const (
 	maxPeerConns      = 1024
 	maxPlacementsPass = 4096 // of one scheduling pass
 	maxPlacementsCmd  = 64   // in one command
+	maxPlacementsSize = 128 << 10
+	maxVerdictsCmd    = 1024 // expiries, or applications to settle, in one command
 	orderResend       = model.PlacedResendMilli * time.Millisecond
 	shutdownGrace     = 10 * time.Second
 	shunAfterLoss     = 2 * time.Second // a worker that reports executors as lost

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -99,11 +100,11 @@ func (d *deadlines) check(ctx context.Context) error {
 				fmt.Sprintf("did not come up within %d s", model.LaunchingMilli/1000)))
 		}
 	}
-	if len(expired) > 0 {
-		cmds = append(cmds, expireExecutorsCommand(expired))
+	for part := range slices.Chunk(expired, maxVerdictsCmd) {
+		cmds = append(cmds, expireExecutorsCommand(part))
 	}
-	if due := v.Due(now); len(due) > 0 {
-		cmds = append(cmds, settleAppsCommand(due))
+	for part := range slices.Chunk(v.Due(now), maxVerdictsCmd) {
+		cmds = append(cmds, settleAppsCommand(part))
 	}
 	if len(cmds) == 0 {
 		return nil

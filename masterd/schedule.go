@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 	"github.com/hearthd/hearth/scheduler"
@@ -54,21 +57,21 @@ func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
 	if len(plan) == 0 {
 		return next, nil
 	}
-	var cmds []*replogv1.Command
-	for len(plan) > 0 {
-		n := min(len(plan), maxPlacementsCmd)
-		for i := range plan[:n] {
-			plan[i].Secret = randomHex(16)
-		}
-		cmds = append(cmds, placeExecutorsCommand(plan[:n]))
-		plan = plan[n:]
+	for i := range plan {
+		plan[i].Secret = randomHex(16)
 	}
+	cmds := placements(plan)
 	pctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	results, err := l.m.node.ProposeAll(pctx, cmds)
 	if err != nil {
 		if errors.Is(err, model.ErrOutcomeUnknown) || errors.Is(err, model.ErrUnavailable) || ctx.Err() != nil {
 			l.log.Debug("placements not confirmed", "err", err)
+			return loopTick, nil
+		}
+		if errors.Is(err, model.ErrTooLarge) || errors.Is(err, model.ErrInvalid) {
+			// One application's; the term goes on for all others.
+			l.log.Error("placements cannot be committed", "err", err)
 			return loopTick, nil
 		}
 		return 0, err
@@ -86,4 +89,23 @@ func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
 		return loopTick, nil
 	}
 	return 0, nil
+}
+
+// placements makes commands of a plan, none with too many or too large ones:
+// the log refuses a command that fills more than an entry.
+func placements(plan []model.Placement) []*replogv1.Command {
+	var cmds []*replogv1.Command
+	for len(plan) > 0 {
+		n, size := 0, 0
+		for n < min(len(plan), maxPlacementsCmd) {
+			size += proto.Size(fsm.PlacementToProto(plan[n]))
+			if n > 0 && size > maxPlacementsSize {
+				break
+			}
+			n++
+		}
+		cmds = append(cmds, placeExecutorsCommand(plan[:n]))
+		plan = plan[n:]
+	}
+	return cmds
 }
