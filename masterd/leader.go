@@ -35,7 +35,8 @@ func (m *Master) runTerms(ctx context.Context) error {
 				cur = m.startTerm(ctx, t.Number)
 			}
 		case <-cur.ended():
-			cur = m.afterTerm(ctx, cur)
+			m.afterTerm(ctx, cur)
+			cur = nil
 		case <-tick.C:
 			cur = m.compareBelief(ctx, cur)
 		}
@@ -78,19 +79,18 @@ func (t *runningTerm) ended() <-chan struct{} {
 }
 
 // afterTerm handles a scope that returned by itself while the term went on: a
-// half leader is not tolerated, so leadership is handed away.
-func (m *Master) afterTerm(ctx context.Context, t *runningTerm) *runningTerm {
+// half leader is not tolerated, so leadership is handed away. Where nobody takes
+// it, compareBelief tries the scope again, at its pace.
+func (m *Master) afterTerm(ctx context.Context, t *runningTerm) {
 	t.stop()
 	term, leading := m.node.Belief()
 	if !leading || term != t.number {
-		return nil
+		return
 	}
 	m.log.Error("leader scope ended while its term goes on: handing leadership over", "term", t.number, "err", t.err)
 	if err := m.transfer(ctx, ""); err != nil {
-		m.log.Warn("could not hand leadership over: trying the scope again", "term", t.number, "err", err)
-		return m.startTerm(ctx, t.number)
+		m.log.Warn("could not hand leadership over: the scope is tried again soon", "term", t.number, "err", err)
 	}
-	return nil
 }
 
 // compareBelief repairs a missed change of leadership.
