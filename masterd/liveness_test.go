@@ -15,7 +15,7 @@ func TestAVerdictOnAnEarlierIncarnationDoesNotTouchTheWorker(t *testing.T) {
 	w.next("welcome", isWelcome)
 	judged := verdict{worker: workerOf(t, m, w.id), answered: time.Now(), state: model.WorkerDead, reason: "judged before it came back"}
 	w.disconnect()
-	w.inc++
+	w.inc, w.seq = w.inc+1, 0
 	w.hello(m)
 	w.next("welcome", isWelcome)
 	l := m.leading.Load()

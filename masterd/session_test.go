@@ -19,6 +19,7 @@ type scriptedWorker struct {
 	t       *testing.T
 	id      model.WorkerID
 	inc     uint64
+	seq     uint64 // of the last report of this incarnation
 	grpc    net.Listener
 	serf    net.Listener
 	conn    *rpc.Conn
@@ -75,7 +76,7 @@ func (w *scriptedWorker) hello(leader *testMaster, inventory ...model.ExecutorRe
 			Hostname: "127.0.0.1", GRPCAddr: w.grpc.Addr().String(), SerfAddr: w.serf.Addr().String(),
 			Cores: 8, MemoryMiB: 8192,
 		},
-		Inventory: inventory,
+		Inventory: inventory, ReportSeq: w.seq,
 	}})
 }
 
@@ -112,6 +113,7 @@ func isKill(d model.WorkerDown) bool    { return d.Kill != nil }
 
 func (w *scriptedWorker) report(seq uint64, reports ...model.ExecutorReport) {
 	w.t.Helper()
+	w.seq = seq
 	w.send(model.WorkerUp{Report: &model.WorkerReport{Incarnation: w.inc, Seq: seq, Executors: reports}})
 	w.next(fmt.Sprintf("acknowledgement of report %d", seq), func(d model.WorkerDown) bool {
 		return d.ReportAck != nil && d.ReportAck.Seq >= seq
@@ -236,6 +238,30 @@ func TestAWorkerWhoseSessionBreaksForAMomentLosesNothing(t *testing.T) {
 	}
 }
 
+// A partition may hold a Hello back until after another session has begun.
+func TestAHelloThatIsOlderThanALaterReportLosesNothing(t *testing.T) {
+	m, ctx := startOne(t)
+	c := newClient(t, m)
+	w := newScriptedWorker(t, "worker-a")
+	w.hello(m)
+	w.next("welcome", isWelcome)
+	if _, err := c.RegisterApp(ctx, sleeper("one")); err != nil {
+		t.Fatal(err)
+	}
+	ref := w.next("launch", isLaunch).Launch.Ref
+	w.report(1, running(ref))
+	late := *w
+	late.session, late.seq = nil, 0
+	t.Cleanup(late.disconnect)
+	late.hello(m) // as it was made before the launch
+	for range late.down {
+		t.Error("the late session got an answer")
+	}
+	if e, ok := m.fsm.View().Executor(ref); !ok || e.State != model.ExecutorRunning {
+		t.Errorf("got executor %+v, want it RUNNING", e)
+	}
+}
+
 func TestAProcessUnknownToTheStateIsKilledByItsOwnOrder(t *testing.T) {
 	m, _ := startOne(t)
 	w := newScriptedWorker(t, "worker-a")
@@ -264,7 +290,7 @@ func TestAWorkerThatSaysGoodbyeIsGone(t *testing.T) {
 		w.hello(m)
 		w.next("rehello", func(d model.WorkerDown) bool { return d.Rehello != nil })
 		w.disconnect()
-		w.inc++
+		w.inc, w.seq = w.inc+1, 0
 		w.hello(m)
 		w.next("welcome", isWelcome)
 	})

@@ -150,7 +150,8 @@ func (s *workerSession) serve(ctx context.Context) error {
 }
 
 // admit refuses a worker that has obeyed someone newer than this leader, or
-// that belongs to another cluster.
+// that belongs to another cluster; and a Hello that was long on its way: what
+// its inventory lacks may have been launched on a later session.
 func (s *workerSession) admit() error {
 	own := s.l.m.fsm.View().Cluster()
 	if err := own.Accepts(s.hello.Cluster); err != nil {
@@ -158,6 +159,10 @@ func (s *workerSession) admit() error {
 	}
 	if s.hello.Cluster == own && s.hello.HighestTerm > s.l.term {
 		return fmt.Errorf("%w: worker %s has obeyed term %d, this master leads term %d", model.ErrNotLeader, s.hello.Worker, s.hello.HighestTerm, s.l.term)
+	}
+	w, known := s.l.m.fsm.View().Worker(s.hello.Worker)
+	if known && w.Incarnation == s.hello.Incarnation && w.ReportSeq > s.hello.ReportSeq {
+		return fmt.Errorf("%w: this Hello of worker %s is older than report %d, which came after it", model.ErrUnavailable, w.ID, w.ReportSeq)
 	}
 	return nil
 }
