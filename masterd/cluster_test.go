@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -116,6 +117,11 @@ func startCluster(t *testing.T, n int) []*testMaster {
 		ms = append(ms, m)
 		seeds = append(seeds, m.SerfAddr())
 	}
+	t.Cleanup(func() { // all at once: each says goodbye for a while
+		for _, m := range ms {
+			m.cancel()
+		}
+	})
 	for _, m := range ms {
 		select {
 		case <-m.Ready():
@@ -288,4 +294,25 @@ func TestAMasterReturnsOnAnotherAddressWithItsState(t *testing.T) {
 		return nil
 	})
 	sameHashes(t, append(rest, back))
+}
+
+func TestAStoppedMasterLeavesGossipAndStaysAMember(t *testing.T) {
+	ms := startCluster(t, 3)
+	gone := ms[2]
+	gone.stop(t)
+	eventually(t, "the others see it as left", func() error {
+		for _, mb := range ms[0].masterMembers() {
+			if mb.ID == string(gone.ID()) && mb.Status != gossip.StatusLeft {
+				return fmt.Errorf("status %s", mb.Status)
+			}
+		}
+		return nil
+	})
+	eventually(t, "raft keeps it as a voter", func() error {
+		l := leaderOf(ms[:2])
+		if l == nil {
+			return errors.New("no leader")
+		}
+		return l.isVoter(gone.ID())
+	})
 }

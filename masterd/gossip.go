@@ -3,6 +3,7 @@ package masterd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/gossip"
@@ -12,6 +13,9 @@ import (
 // identityTick is how often the gossip tags and the identity file are compared
 // with the state, besides on events.
 const identityTick = 5 * time.Second
+
+// gossipLeaveTimeout bounds the goodbye of a master that stops.
+const gossipLeaveTimeout = 3 * time.Second
 
 func (m *Master) openGossip() (err error) {
 	m.goss, err = gossip.New(gossip.Config{
@@ -31,6 +35,25 @@ func (m *Master) openGossip() (err error) {
 		return err
 	}
 	m.refreshDirectory()
+	return nil
+}
+
+// runGossip gossips until ctx ends and then says goodbye, so that the others do
+// not take a master that was stopped for one that failed. It stays a member.
+func (m *Master) runGossip(ctx context.Context) error {
+	if err := m.goss.Run(ctx); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(m.goss.Members(), func(mb gossip.Member) bool {
+		return mb.ID != string(m.id.ID()) && mb.Status == gossip.StatusAlive
+	}) {
+		return nil // nobody to tell
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gossipLeaveTimeout)
+	defer cancel()
+	if err := m.goss.Leave(ctx); err != nil {
+		m.log.Warn("could not say goodbye in gossip", "err", err)
+	}
 	return nil
 }
 

@@ -202,7 +202,7 @@ func (m *Master) Run(ctx context.Context) error {
 	// leadership over, then the services stop (calls that come meanwhile are
 	// forwarded), gossip leaves last so that peers resolve this master until
 	// then.
-	g.Add("gossip", m.goss.Run, nil)
+	g.Add("gossip", m.runGossip, nil)
 	g.Add("gossip events", m.watchGossip, nil)
 	g.Add("identity", m.keepIdentity, nil)
 	g.Add("bootstrap", m.bootstrap, nil)
