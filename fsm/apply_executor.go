@@ -24,7 +24,10 @@ func (t *tx) killExecutors(c *replogv1.Command, p *replogv1.KillExecutors) Resul
 		if !alive || !e.State.Live() {
 			continue
 		}
-		t.moveExecutor(a, e.ID, model.ExecutorKilling, reason)
+		own := t.moveExecutor(a, e.ID, model.ExecutorKilling, reason)
+		if p.GetFailedToStart() {
+			own.Cause = model.CauseStart
+		}
 		t.auditLine(c, "kill executor", e.Ref().String())
 	}
 	return Result{App: a.ID}
@@ -110,6 +113,10 @@ func endingOf(e *model.Executor, rep model.ExecutorReport) ending {
 	}
 	if !e.State.Live() && end.cause != model.CauseClean && end.cause != model.CauseInfra {
 		end.cause = model.CauseKill
+		if e.Cause != model.CauseNone {
+			// It is being killed because it failed.
+			end.state, end.cause, end.reason = model.ExecutorFailed, e.Cause, e.Reason
+		}
 	}
 	return end
 }

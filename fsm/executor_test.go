@@ -168,6 +168,22 @@ func TestKilledExecutorsAreChargedUntilTheWorkerReports(t *testing.T) {
 	}
 }
 
+func TestAnExecutorKilledForNotComingUpCountsAsAFailureToStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(1, 8)
+	app := w.must(regApp(driverSpec())).App
+	w.placed(app, "w1", 1)
+	w.must(lateExecs(app, 0))
+	w.report1("w1", ended(app, 0, model.ExecutorKilled, model.CauseKill, -1, 15))
+	e, a := w.executor(app, 0), w.app(app)
+	if e.State != model.ExecutorFailed || e.Cause != model.CauseStart || e.Reason != "by ann" {
+		t.Errorf("executor = %+v, want FAILED to start with the reason of the kill", e)
+	}
+	if len(a.Failures) != 1 || a.Backoff != model.BackoffFirstMilli {
+		t.Errorf("app has failures %v and back-off %d, want one failure and a back-off", a.Failures, a.Backoff)
+	}
+}
+
 func TestAnExecutorExpiresOnlyAsTheLeaderSawIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).withWorkers(1, 8)

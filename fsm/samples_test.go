@@ -43,7 +43,7 @@ func samples() map[string]*replogv1.Command {
 		"kill_app":          killApp(sampleApp),
 		"set_targets":       t,
 		"place_executors":   place(p, placement(sampleApp, "w2", 1, 1)),
-		"kill_executors":    killExecs(sampleApp, 0, 1),
+		"kill_executors":    lateExecs(sampleApp, 0, 1),
 		"report_executors":  report("w1", 1, 3, says(sampleApp, 0, model.ExecutorRunning), rep),
 		"confirm_executors": confirm(sampleApp, 0, 1, 2),
 		"expire_executors":  expire(sampleApp, 1, 7),

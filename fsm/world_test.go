@@ -194,6 +194,13 @@ func place(ps ...*replogv1.Placement) *replogv1.Command {
 	return &replogv1.Command{Kind: &replogv1.Command_PlaceExecutors{PlaceExecutors: &replogv1.PlaceExecutors{Placements: ps}}}
 }
 
+// lateExecs is killExecs for not coming up in time.
+func lateExecs(app model.AppID, ids ...int32) *replogv1.Command {
+	c := killExecs(app, ids...)
+	c.GetKillExecutors().FailedToStart = true
+	return c
+}
+
 func killExecs(app model.AppID, ids ...int32) *replogv1.Command {
 	return &replogv1.Command{Kind: &replogv1.Command_KillExecutors{KillExecutors: &replogv1.KillExecutors{App: string(app), Executors: ids, Reason: "by ann"}}}
 }

@@ -71,6 +71,14 @@ func killExecutorsCommand(app model.AppID, ids []model.ExecutorID, reason string
 	}}}
 }
 
+// lateExecutorCommand ends an executor that did not come up in time, which
+// counts as a failure to start.
+func lateExecutorCommand(ref model.ExecutorRef, reason string) *replogv1.Command {
+	cmd := killExecutorsCommand(ref.App, []model.ExecutorID{ref.Executor}, reason)
+	cmd.GetKillExecutors().FailedToStart = true
+	return cmd
+}
+
 func confirmExecutorsCommand(app model.AppID, ids []model.ExecutorID) *replogv1.Command {
 	return &replogv1.Command{
 		Principal: string(app),

@@ -96,8 +96,7 @@ func (d *deadlines) check(ctx context.Context) error {
 				reason: fmt.Sprintf("worker %s did not acknowledge the launch within %d s", e.Worker, model.PlacedLostMilli/1000),
 			})
 		case e.State == model.ExecutorLaunching && age > model.LaunchingMilli:
-			cmds = append(cmds, killExecutorsCommand(ref.App, []model.ExecutorID{ref.Executor},
-				fmt.Sprintf("did not come up within %d s", model.LaunchingMilli/1000)))
+			cmds = append(cmds, lateExecutorCommand(ref, fmt.Sprintf("did not come up within %d s", model.LaunchingMilli/1000)))
 		}
 	}
 	for part := range slices.Chunk(expired, maxVerdictsCmd) {

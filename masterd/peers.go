@@ -27,7 +27,8 @@ func newPeerConns(dial rpc.DialConfig, log hclog.Logger) *peerConns {
 }
 
 // get returns the connection to an address; it dials on first use of the
-// connection, not here. Beyond maxPeerConns an arbitrary idle one is closed.
+// connection, not here. Beyond maxPeerConns an arbitrary one is closed; a
+// call on it fails and is made again.
 func (p *peerConns) get(addr string) (*rpc.Conn, error) {
 	if addr == "" {
 		return nil, fmt.Errorf("%w: no address known", model.ErrUnavailable)

@@ -172,9 +172,9 @@ type Executor struct {
 	Resources   Resources
 	State       ExecutorState
 	Reason      string
-	Cause       Cause
-	ExitCode    int // of the process; -1 while unknown
-	Signal      int // that ended it; 0 = none
+	Cause       Cause // why it ended; set before that only if it is killed for having failed
+	ExitCode    int   // of the process; -1 while unknown
+	Signal      int   // that ended it; 0 = none
 	PID         int
 	// Secret proves the executor to its driver. Never shown.
 	Secret string

@@ -1306,10 +1306,12 @@ func (x *Placement) GetSecret() string {
 }
 
 type KillExecutors struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Executors     []int32                `protobuf:"varint,2,rep,packed,name=executors,proto3" json:"executors,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	App       string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Executors []int32                `protobuf:"varint,2,rep,packed,name=executors,proto3" json:"executors,omitempty"`
+	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// They did not come up in time: their ends count as failures to start.
+	FailedToStart bool `protobuf:"varint,4,opt,name=failed_to_start,json=failedToStart,proto3" json:"failed_to_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1363,6 +1365,13 @@ func (x *KillExecutors) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *KillExecutors) GetFailedToStart() bool {
+	if x != nil {
+		return x.FailedToStart
+	}
+	return false
 }
 
 type ExecutorReport struct {
@@ -1993,11 +2002,12 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12A\n" +
 	"\tresources\x18\a \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12\x16\n" +
-	"\x06secret\x18\b \x01(\tR\x06secret\"W\n" +
+	"\x06secret\x18\b \x01(\tR\x06secret\"\x7f\n" +
 	"\rKillExecutors\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1c\n" +
 	"\texecutors\x18\x02 \x03(\x05R\texecutors\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc9\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12&\n" +
+	"\x0ffailed_to_start\x18\x04 \x01(\bR\rfailedToStart\"\xc9\x01\n" +
 	"\x0eExecutorReport\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\x05R\bexecutor\x12\x14\n" +
