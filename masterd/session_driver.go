@@ -16,34 +16,22 @@ import (
 
 // DriverSession serves one driver session on the leader.
 func (s sessionService) DriverSession(ctx context.Context, stream rpc.DriverSessionStream) error {
-	l := s.m.leading.Load()
-	if l == nil {
-		return s.m.notLeader()
-	}
-	leave, ok := l.enter()
-	if !ok {
-		return s.m.notLeader()
-	}
-	defer leave()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(l.ctx, cancel) //nolint:contextcheck // the session ends with the term too
-	defer stop()
-
-	up, err := recvWithin(ctx, helloTimeout, stream.Recv)
-	if err != nil {
-		return fmt.Errorf("driver hello: %w", err)
-	}
-	if up.Hello == nil {
-		return fmt.Errorf("%w: the first message of a driver session must be a hello", model.ErrInvalid)
-	}
-	ds := &driverSession{
-		l: l, stream: stream, hello: *up.Hello, cancel: cancel,
-		out:      make(chan model.DriverDown, sessionOutbound),
-		confirms: make(chan []model.ExecutorID, sessionReports),
-		sent:     make(map[model.ExecutorID]uint64),
-	}
-	return ds.serve(ctx)
+	return s.m.inTerm(ctx, func(ctx context.Context, cancel context.CancelFunc, l *leadership) error {
+		up, err := recvWithin(ctx, helloTimeout, stream.Recv)
+		if err != nil {
+			return fmt.Errorf("driver hello: %w", err)
+		}
+		if up.Hello == nil {
+			return fmt.Errorf("%w: the first message of a driver session must be a hello", model.ErrInvalid)
+		}
+		ds := &driverSession{
+			l: l, stream: stream, hello: *up.Hello, cancel: cancel,
+			out:      make(chan model.DriverDown, sessionOutbound),
+			confirms: make(chan []model.ExecutorID, sessionReports),
+			sent:     make(map[model.ExecutorID]uint64),
+		}
+		return ds.serve(ctx)
+	})
 }
 
 // driverSession is the leader's end of one driver session. sent belongs to the
@@ -87,9 +75,6 @@ func (s *driverSession) serve(ctx context.Context) error {
 		err = nil
 	}
 	s.l.log.Info("driver session closed", "app", string(s.hello.App), "err", err)
-	if s.l.ctx.Err() != nil {
-		return s.l.m.notLeader()
-	}
 	return err
 }
 

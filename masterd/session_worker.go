@@ -15,88 +15,26 @@ import (
 	"github.com/hearthd/hearth/rpc"
 )
 
-// Queues of one session. A full one makes the other side wait.
-const (
-	sessionOutbound = 64
-	sessionReports  = 16
-)
-
-// sessionService lets rpc deliver sessions to the leader scope.
-type sessionService struct{ m *Master }
-
 // WorkerSession serves one worker session on the leader.
 func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSessionStream) error {
-	l := s.m.leading.Load()
-	if l == nil {
-		return s.m.notLeader()
-	}
-	leave, ok := l.enter()
-	if !ok {
-		return s.m.notLeader()
-	}
-	defer leave()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(l.ctx, cancel) //nolint:contextcheck // the session ends with the term too
-	defer stop()
-
-	hello, err := recvWithin(ctx, helloTimeout, stream.Recv)
-	if err != nil {
-		return fmt.Errorf("worker hello: %w", err)
-	}
-	if hello.Hello == nil {
-		return fmt.Errorf("%w: the first message of a worker session must be a hello", model.ErrInvalid)
-	}
-	ws := &workerSession{
-		l: l, stream: stream, hello: *hello.Hello, cancel: cancel,
-		out:      make(chan model.WorkerDown, sessionOutbound),
-		reports:  make(chan model.WorkerReport, sessionReports),
-		launched: make(map[model.ExecutorRef]time.Time),
-		killed:   make(map[model.ExecutorRef]time.Time),
-		apps:     make(map[model.AppID]struct{}),
-	}
-	return ws.serve(ctx)
-}
-
-// recvWithin bounds the wait for the first message of a stream. The goroutine
-// left behind by a time-out ends with the stream, which the caller's return
-// closes.
-func recvWithin[T any](ctx context.Context, d time.Duration, recv func() (T, error)) (T, error) {
-	type got struct {
-		v   T
-		err error
-	}
-	ch := make(chan got, 1)
-	go func() {
-		v, err := recv()
-		ch <- got{v, err}
-	}()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	var zero T
-	select {
-	case g := <-ch:
-		return g.v, g.err
-	case <-ctx.Done():
-		return zero, ctx.Err()
-	case <-t.C:
-		return zero, fmt.Errorf("%w: nothing received within %s", model.ErrUnavailable, d)
-	}
-}
-
-// detached runs a loop that reads or writes a stream, and returns at the end of
-// ctx although the loop may be blocked for as long as the peer is silent or
-// does not read: a leader scope must not wait for it. The loop then ends with
-// the stream, which the caller's return closes.
-func detached(ctx context.Context, loop func(context.Context) error) error {
-	ended := make(chan error, 1)
-	go func() { ended <- loop(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return s.m.inTerm(ctx, func(ctx context.Context, cancel context.CancelFunc, l *leadership) error {
+		hello, err := recvWithin(ctx, helloTimeout, stream.Recv)
+		if err != nil {
+			return fmt.Errorf("worker hello: %w", err)
+		}
+		if hello.Hello == nil {
+			return fmt.Errorf("%w: the first message of a worker session must be a hello", model.ErrInvalid)
+		}
+		ws := &workerSession{
+			l: l, stream: stream, hello: *hello.Hello, cancel: cancel,
+			out:      make(chan model.WorkerDown, sessionOutbound),
+			reports:  make(chan model.WorkerReport, sessionReports),
+			launched: make(map[model.ExecutorRef]time.Time),
+			killed:   make(map[model.ExecutorRef]time.Time),
+			apps:     make(map[model.AppID]struct{}),
+		}
+		return ws.serve(ctx)
+	})
 }
 
 // workerSession is the leader's end of one session. Orders are level-triggered:
@@ -143,9 +81,6 @@ func (s *workerSession) serve(ctx context.Context) error {
 	g.Go(func() error { return detached(gctx, s.sendLoop) })
 	err := g.Wait()
 	s.l.log.Info("worker session closed", "worker", string(s.hello.Worker), "err", err)
-	if s.l.ctx.Err() != nil {
-		return s.l.m.notLeader()
-	}
 	return err
 }
 
