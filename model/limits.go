@@ -63,6 +63,5 @@ const (
 	PlacedLostMilli    = 30 * 1000
 	LaunchingMilli     = 60 * 1000
 	KillGraceMilli     = 10 * 1000
-	StuckAfterMilli    = 5 * 1000 // after SIGKILL
 	CommandSettleMilli = 1000     // a driver-less process that lived this long is RUNNING
 )
