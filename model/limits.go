@@ -63,5 +63,5 @@ const (
 	PlacedLostMilli    = 30 * 1000
 	LaunchingMilli     = 60 * 1000
 	KillGraceMilli     = 10 * 1000
-	CommandSettleMilli = 1000     // a driver-less process that lived this long is RUNNING
+	CommandSettleMilli = 1000 // a driver-less process that lived this long is RUNNING
 )
