@@ -99,6 +99,8 @@ func exitCode(err error) int {
 		return coded.code
 	case errors.As(err, &conf):
 		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitKilled // interrupted by whoever runs the command
 	case errors.Is(err, model.ErrNoLeader), errors.Is(err, model.ErrUnavailable):
 		return exitNoLeader // no master answered, or none leads
 	case errors.Is(err, model.ErrRefused), errors.Is(err, model.ErrUnauthenticated), errors.Is(err, model.ErrForeignCluster):

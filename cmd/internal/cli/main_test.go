@@ -43,6 +43,8 @@ func TestErrorsBecomeTheExitCodesOfTheManual(t *testing.T) {
 		{"an unknown caller", model.ErrUnauthenticated, 4},
 		{"another cluster", model.ErrForeignCluster, 4},
 		{"a timeout", context.DeadlineExceeded, 124},
+		{"an interrupt, whatever else is said", fmt.Errorf("%w: %w", model.ErrUnavailable, context.Canceled), 130},
+		{"no master answers", fmt.Errorf("%w: %w", model.ErrUnavailable, context.DeadlineExceeded), 3},
 		{"no leader within the timeout", fmt.Errorf("%w: %w", context.DeadlineExceeded, model.ErrNoLeader), 3},
 		{"what the verb decided", exit(42), 42},
 	} {

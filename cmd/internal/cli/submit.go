@@ -268,6 +268,9 @@ func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) err
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &codedError{code: exitTimeout, err: fmt.Errorf("application %s goes on: not %s within %s; end it with hearth kill %s", reply.App, f.goal(), f.cluster.timeout, reply.App)}
 	}
+	if errors.Is(err, context.Canceled) {
+		return &codedError{code: exitKilled, err: fmt.Errorf("interrupted: application %s goes on; end it with hearth kill %s", reply.App, reply.App)}
+	}
 	if err != nil {
 		return faultCode(f.wait, err)
 	}
