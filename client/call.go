@@ -14,6 +14,9 @@ import (
 const (
 	// AttemptTimeout bounds one attempt at one master; then another is asked.
 	AttemptTimeout = 5 * time.Second
+	// FirstReadTimeout bounds the first round of attempts of a read: a master
+	// that is frozen must not hold up what any other can answer at once.
+	FirstReadTimeout = time.Second
 	// WaitSlice is how long one master is waited on for a change before
 	// another is asked, in case the first is cut off from the leader.
 	WaitSlice = 20 * time.Second
@@ -68,20 +71,26 @@ type call struct {
 	// readOnly calls have no outcome to be unknown; others may carry a request
 	// id, and only then are repeated after an unknown outcome.
 	readOnly, identified bool
+	// impatient calls give each master FirstReadTimeout in the first round.
+	impatient bool
 }
 
 // loop repeats attempts at the masters that f yields until one is answered or
 // ctx ends.
 func (c *Client) loop(ctx context.Context, f *LeaderFinder, k call) error {
 	t := tally{what: k.what, readOnly: k.readOnly}
-	for {
+	for attempt := 0; ; attempt++ {
+		timeout := k.timeout
+		if k.impatient && attempt < len(f.Seeds()) {
+			timeout = FirstReadTimeout
+		}
 		addr := f.Next()
 		actx, giveUp := context.WithCancel(ctx)
 		stop := func() {}
 		if f == c.leader {
 			stop = c.watchAttempt(ctx, f, addr, giveUp)
 		}
-		err := c.try(actx, addr, k.timeout, k.fn)
+		err := c.try(actx, addr, timeout, k.fn)
 		stop()
 		giveUp()
 		if err == nil {

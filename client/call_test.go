@@ -145,6 +145,32 @@ func TestTheErrorAtTheDeadlineSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
+// A stopped process still has its connections accepted by the kernel (HA-36).
+func TestAFrozenMasterHoldsAReadUpForASecondAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fc := newFakeCluster()
+		fc.sim = simnet.New(rand.New(rand.NewSource(1)))
+		frozen, err := fc.listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = frozen.Close() }()
+		addr := frozen.Addr().String()
+		c := newClient(t, Config{Masters: []string{addr, fc.master(t, nil).addr}, Dialer: fc.dialer(), Rand: seeded()})
+		for range 4 { // whichever master is asked first
+			began := time.Now()
+			if _, err := c.Settings(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > FirstReadTimeout+RetryMax {
+				t.Errorf("the read took %s", took)
+			}
+			c.reader = NewLeaderFinder([]string{addr, c.reader.Leader()}, c.childRand())
+		}
+	})
+}
+
 func TestAnAnswerThatIsARefusalIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	fc := newFakeCluster()

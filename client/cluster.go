@@ -51,7 +51,7 @@ func (c *Client) ensureBase(ctx context.Context, what string, renew bool) (uint6
 
 // read makes a call that any master answers.
 func (c *Client) read(ctx context.Context, what string, fn attemptFunc) error {
-	return c.loop(ctx, c.reader, call{what: what, timeout: AttemptTimeout, readOnly: true, fn: fn})
+	return c.loop(ctx, c.reader, call{what: what, timeout: AttemptTimeout, readOnly: true, impatient: true, fn: fn})
 }
 
 // RegisterApp registers an application under a new request id.
