@@ -146,7 +146,8 @@ func TestASilentExecutorIsSuspectedThenLostWithoutAnybodysWord(t *testing.T) {
 	if e := r.event(EventExecutorEnded); e.Tasks != 2 || !strings.Contains(e.Reason, "silent") {
 		t.Errorf("event %+v", e)
 	}
-	a.report(done(task)) // too late: the task is another's
+	// Too late: the task is another's. The stream may be closed already, or not.
+	_ = a.stream.Send(model.ExecutorUp{Results: []model.TaskResult{done(task)}})
 	if err := a.refusal(); !errors.Is(err, model.ErrEnded) {
 		t.Errorf("its stream ended with %v", err)
 	}
