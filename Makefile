@@ -39,6 +39,7 @@ help: ## list the targets
 # Packages of the module without e2e, which runs real processes and has its own
 # target.
 PACKAGES = $$($(GO) list ./... | grep -v '/e2e$$')
+# The detector's tables are finite: one seed of each simulation here, many in sim.
 # Where goroutines meet; pure packages gain nothing from the race detector and
 # cost a rebuild each.
 RACE ?= ./internal/... ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./demo ./cmd/...
@@ -64,7 +65,7 @@ test: ## unit, property, transcript and virtual-time tests
 .PHONY: race
 race: ## the tests of all packages with goroutines under the race detector (RACE=packages)
 	@command -v gcc >/dev/null || command -v clang >/dev/null || $(MAKE) --no-print-directory cc
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(RACE_TIMEOUT) $(RACE)
+	HEARTH_SIM_SEEDS=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(RACE_TIMEOUT) $(RACE)
 
 .PHONY: cc
 cc: # the race detector is linked by a C compiler, which a bare machine lacks
