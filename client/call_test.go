@@ -182,6 +182,8 @@ func TestAnAnswerThatIsARefusalIsNotRepeated(t *testing.T) {
 	if !errors.As(err, &rej) || !errors.Is(err, model.ErrNotFound) {
 		t.Fatalf("got %v", err)
 	}
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
 	for id, n := range fc.calls {
 		if n != 1 {
 			t.Errorf("%s arrived %d times", id, n)
@@ -237,6 +239,9 @@ func TestATransferIsNotRepeatedOnceItMayHaveHappened(t *testing.T) {
 	if err := c.TransferLeadership(within(t, 10*time.Second), ""); !errors.Is(err, model.ErrOutcomeUnknown) {
 		t.Fatalf("got %v", err)
 	}
+	// The call was cut: its handler may still be on its way out.
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
 	if fc.transfer != 1 {
 		t.Fatalf("transferred %d times", fc.transfer)
 	}
