@@ -40,7 +40,6 @@ type hashLog struct {
 	mu       sync.Mutex
 	index    uint64 // last entry seen
 	tick     int64
-	own      []checkpoint
 	reported map[uint64]map[model.MasterID][16]byte
 }
 
@@ -62,10 +61,6 @@ func (h *hashLog) note(v *fsm.View) {
 		return
 	}
 	c := checkpoint{index: index, hash: v.Hash()}
-	h.own = append(h.own, c)
-	if len(h.own) > checkpointsKept {
-		h.own = h.own[1:]
-	}
 	select {
 	case h.fresh <- c:
 	default:

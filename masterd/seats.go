@@ -19,7 +19,6 @@ type workerSeat struct {
 	// answered is when the last beat was answered (or the seat was armed).
 	answered time.Time
 	closed   time.Time // when the session was lost; zero while open
-	seen     bool      // a session was open in this term
 	dialing  bool      // a dial-back is running
 	dialed   time.Time // when the last one ended
 	warned   time.Time // of trouble in the detector
@@ -91,7 +90,7 @@ func (l *leadership) seatWorker(id model.WorkerID, cancel context.CancelFunc) (u
 	}
 	s.gen++
 	gen := s.gen
-	s.session, s.answered, s.closed, s.seen = cancel, time.Now(), time.Time{}, true
+	s.session, s.answered, s.closed = cancel, time.Now(), time.Time{}
 	l.schedule.wake()
 	return func() {
 		l.mu.Lock()
