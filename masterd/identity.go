@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hearthd/hearth/internal/atomicfile"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -95,37 +96,16 @@ func (i *identity) load() error {
 	return nil
 }
 
-// saveLocked writes the record by temporary file, sync and rename.
+// saveLocked makes the record durable.
 func (i *identity) saveLocked() error {
 	b, err := json.MarshalIndent(i.rec, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode identity: %w", err)
 	}
-	tmp := i.path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write identity: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(tmp, i.path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(i.path))
-	}
-	if err != nil {
+	if err := atomicfile.Write(i.path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // ID returns the master's id.

@@ -11,8 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"github.com/hearthd/hearth/internal/atomicfile"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
@@ -241,14 +241,7 @@ func (j *journal) rewrite(records []journalRecord) error {
 			return err
 		}
 	}
-	temp := j.path + ".tmp"
-	if err := writeSynced(temp, b); err != nil {
-		return fmt.Errorf("rewrite journal: %w", err)
-	}
-	if err := os.Rename(temp, j.path); err != nil {
-		return fmt.Errorf("rewrite journal: %w", err)
-	}
-	if err := syncDir(filepath.Dir(j.path)); err != nil {
+	if err := atomicfile.Write(j.path, b, 0o600); err != nil {
 		return fmt.Errorf("rewrite journal: %w", err)
 	}
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)

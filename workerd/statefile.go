@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/hearthd/hearth/internal/atomicfile"
 )
 
 // writeState replaces the file at path by the JSON of v. When it returns nil the new content is on
@@ -19,14 +20,7 @@ func writeState(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	temp := path + ".tmp"
-	if err := writeSynced(temp, append(b, '\n')); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.Write(path, append(b, '\n'), 0o600)
 }
 
 // readState fills v from the file at path. A missing file is an error that wraps fs.ErrNotExist.
@@ -50,29 +44,6 @@ func readState(path string, v any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: there is something behind the object", path)
-	}
-	return nil
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
 	}
 	return nil
 }

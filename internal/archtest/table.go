@@ -72,6 +72,7 @@ func layers() map[string]Layer {
 		"proto/cluster/v1":     {0, "generated code of the wire"},
 		"proto/replog/v1":      {0, "generated code of the log and snapshots"},
 		"model":                {0, "entities and rules that everything else speaks of"},
+		"internal/atomicfile":  {0, "files replaced in one step; knows nothing of us"},
 		"internal/lifecycle":   {0, "actor group; knows nothing of us"},
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
 		"config":               {1, "settings, in model's terms"},

@@ -10,12 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/hearthd/hearth/internal/atomicfile"
 )
 
 const (
 	exitFileVersion = 1
 	exitFileSuffix  = ".json"
-	exitTempSuffix  = ".tmp"
 )
 
 // exitStore keeps one file per exit that the agent has not yet acknowledged with a Forget. Files
@@ -40,36 +41,8 @@ func (s exitStore) save(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode exit of %s: %w", e.Key, err)
 	}
-	path := s.path(e.Key)
-	temp := path + exitTempSuffix
-	if err := writeSynced(temp, append(b, '\n')); err != nil {
+	if err := atomicfile.Write(s.path(e.Key), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write exit of %s: %w", e.Key, err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("write exit of %s: %w", e.Key, err)
-	}
-	return s.sync()
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func (s exitStore) sync() error {
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return fmt.Errorf("sync exit directory: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync exit directory: %w", err)
 	}
 	return nil
 }
@@ -95,7 +68,7 @@ func (s exitStore) load() (entries []Entry, bad []error, err error) {
 	}
 	for _, f := range files {
 		path := filepath.Join(s.dir, f.Name())
-		if strings.HasSuffix(f.Name(), exitTempSuffix) {
+		if strings.HasSuffix(f.Name(), atomicfile.TempSuffix) {
 			_ = os.Remove(path) // a write that was cut short and never counted
 			continue
 		}
