@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -46,7 +47,7 @@ type Deps struct {
 	// Logger is required.
 	Logger hclog.Logger
 	// KeeperExe starts the keeper, such as {"/usr/bin/hearth", "keeper"}; "--state-dir DIR
-	// --worker-id ID" is added. Required.
+	// --worker-id ID" is added. Required unless there is a Runner.
 	KeeperExe []string
 	// ExecutorExe is what an executor of an application with a driver runs, such as
 	// {"/usr/bin/hearth", "executor"}. Required.
@@ -61,8 +62,13 @@ type Deps struct {
 	// Environ is the worker's environment, which launched processes inherit without its HEARTH_
 	// variables.
 	Environ []string
-	// Dial connects to masters; nil means TCP.
+	// Dial connects to masters; nil means by Network.
 	Dial rpc.DialFunc
+	// Network is what the worker listens and gossips on; nil means the operating system's. Tests hand
+	// in a simulated one.
+	Network gossip.Transport
+	// Runner runs the processes; nil means a keeper. Tests hand in one that only pretends to.
+	Runner OpenRunner
 }
 
 // FromConfig takes what a worker needs out of a loaded configuration.
@@ -129,7 +135,7 @@ func (d Deps) check() error {
 	if d.Logger == nil {
 		errs = append(errs, errors.New("no logger"))
 	}
-	if len(d.KeeperExe) == 0 {
+	if len(d.KeeperExe) == 0 && d.Runner == nil {
 		errs = append(errs, errors.New("no command that starts the keeper"))
 	}
 	if len(d.ExecutorExe) == 0 {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -26,26 +25,18 @@ var ErrKeeperLost = errors.New("the keeper of this worker's processes died too o
 // called concurrently; the rest belongs to the agent's goroutine and the jobs it starts.
 type keepers struct {
 	log      hclog.Logger
-	argv     []string // starts a keeper; the state directory and the worker's id are added
-	stateDir string
+	open     OpenRunner
 	workerID string
 	ctx      context.Context //nolint:containedctx // of jobs, which outlive whoever asks for them; set by agent.run
 
 	mu     sync.Mutex
-	client *keeper.Client // nil while there is none
+	client Runner // nil while there is none
 
 	deaths []time.Time // in the window
 }
 
-func newKeepers(log hclog.Logger, argv []string, dataDir, workerID string) (*keepers, error) {
-	if len(argv) == 0 {
-		return nil, errors.New("no command that starts the keeper")
-	}
-	dir, err := filepath.Abs(filepath.Join(dataDir, keeperDir))
-	if err != nil {
-		return nil, fmt.Errorf("keeper directory: %w", err)
-	}
-	return &keepers{log: log, argv: argv, stateDir: dir, workerID: workerID}, nil
+func newKeepers(log hclog.Logger, open OpenRunner, workerID string) *keepers {
+	return &keepers{log: log, open: open, workerID: workerID}
 }
 
 // connect attaches to a keeper that an earlier agent left on purpose, or ends what an earlier one
@@ -53,11 +44,9 @@ func newKeepers(log hclog.Logger, argv []string, dataDir, workerID string) (*kee
 func (k *keepers) connect(ctx context.Context, known []keeper.Proc) ([]keeper.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, orphanTimeout+keeperCallTimeout)
 	defer cancel()
-	c, err := keeper.Attach(ctx, keeper.SocketPath(k.stateDir), k.workerID)
+	c, err := k.open(ctx, k.workerID, known)
 	if err != nil {
-		if c, err = k.launch(ctx, known); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	entries, err := c.List(ctx)
 	if err != nil {
@@ -72,26 +61,14 @@ func (k *keepers) connect(ctx context.Context, known []keeper.Proc) ([]keeper.En
 	return entries, nil
 }
 
-func (k *keepers) launch(ctx context.Context, known []keeper.Proc) (*keeper.Client, error) {
-	orphans, err := keeper.KillOrphans(ctx, k.workerID, known)
-	if err != nil {
-		return nil, fmt.Errorf("end processes of an earlier run: %w", err)
-	}
-	if len(orphans) > 0 {
-		k.log.Warn("ended processes that an earlier run had left behind", "count", len(orphans), "first_pid", orphans[0].PID)
-	}
-	args := append(slices.Clone(k.argv[1:]), "--state-dir", k.stateDir, "--worker-id", k.workerID)
-	return keeper.Launch(ctx, k.argv[0], args, keeper.LaunchConfig{StateDir: k.stateDir, WorkerID: k.workerID})
-}
-
 // get returns the connection, nil while there is none.
-func (k *keepers) get() *keeper.Client {
+func (k *keepers) get() Runner {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.client
 }
 
-func (k *keepers) take() *keeper.Client {
+func (k *keepers) take() Runner {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.client
@@ -101,8 +78,6 @@ func (k *keepers) take() *keeper.Client {
 
 // listen passes the keeper's events to the agent until its connection ends, and then replaces the
 // keeper.
-//
-
 func (k *keepers) listen(a *agent) {
 	c := k.get()
 	a.jobs.Go(func() {
@@ -123,14 +98,14 @@ func (k *keepers) listen(a *agent) {
 
 // died replaces a keeper whose connection has ended, unless that happens too often. What it ran is
 // dead or about to be; what it had noted of their ends is on disk.
-func (k *keepers) died(a *agent, c *keeper.Client) {
+func (k *keepers) died(a *agent, c Runner) {
 	err := c.Err()
 	_ = k.take()
 	now := time.Now()
 	k.deaths = append(slices.DeleteFunc(k.deaths, func(t time.Time) bool { return now.Sub(t) > KeeperRestartWindow }), now)
 	if len(k.deaths) > MaxKeeperRestarts {
-		a.fail = fmt.Errorf("%w (%d times within %s, see %s): %w", ErrKeeperLost, len(k.deaths), KeeperRestartWindow,
-			filepath.Join(k.stateDir, "keeper.log"), errors.Join(err, c.Close()))
+		a.fail = fmt.Errorf("%w (%d times within %s, see keeper/keeper.log in the data directory): %w", ErrKeeperLost, len(k.deaths),
+			KeeperRestartWindow, errors.Join(err, c.Close()))
 		return
 	}
 	k.log.Error("the keeper died, starting another", "err", err)
@@ -149,7 +124,7 @@ func (k *keepers) died(a *agent, c *keeper.Client) {
 	})
 }
 
-// close ends the keeper and whatever it still runs, and waits for its process to be gone.
+// close ends the keeper and whatever it still runs.
 func (k *keepers) close() error {
 	c := k.take()
 	if c == nil {
@@ -157,18 +132,5 @@ func (k *keepers) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keeperCallTimeout)
 	defer cancel()
-	err := errors.Join(c.Shutdown(ctx, 0), c.Close())
-	tick := time.NewTicker(keeperPoll)
-	defer tick.Stop()
-	for {
-		running, runErr := keeper.IsRunning(c.Info().Proc)
-		if runErr != nil || !running {
-			return errors.Join(err, runErr)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.Join(err, fmt.Errorf("end keeper %d: %w", c.Info().Proc.PID, ctx.Err()))
-		}
-	}
+	return errors.Join(c.Shutdown(ctx, 0), c.Close())
 }

@@ -187,8 +187,12 @@ func (w *Worker) listenHTTP(ctx context.Context, p *parts) (err error) {
 }
 
 func (w *Worker) listen(ctx context.Context, port int) (net.Listener, error) {
+	addr := net.JoinHostPort(w.cfg.Bind, strconv.Itoa(port))
+	if w.deps.Network != nil {
+		return w.deps.Network.Listen(addr)
+	}
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", net.JoinHostPort(w.cfg.Bind, strconv.Itoa(port)))
+	return lc.Listen(ctx, "tcp", addr)
 }
 
 func (w *Worker) advertised(l net.Listener) string {
@@ -210,7 +214,7 @@ func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
 	}
 	p.gossip, err = gossip.New(gossip.Config{
 		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: w.cfg.SerfPort, AdvertiseHost: advertise,
-		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, Logger: w.log.Named("gossip"),
+		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, Logger: w.log.Named("gossip"), Transport: w.deps.Network,
 	})
 	if err != nil {
 		return err
@@ -245,10 +249,14 @@ func (w *Worker) makeOffer(_ context.Context, p *parts) error {
 
 // startKeeper rebuilds the table from the journal and brings it into line with what runs.
 func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
-	keepers, err := newKeepers(w.log, w.deps.KeeperExe, w.cfg.DataDir, string(p.id.id))
-	if err != nil {
-		return err
+	open := w.deps.Runner
+	if open == nil {
+		var err error
+		if open, err = keeperOpener(w.log, w.deps.KeeperExe, w.cfg.DataDir); err != nil {
+			return err
+		}
 	}
+	keepers := newKeepers(w.log, open, string(p.id.id))
 	p.keepers = keepers
 	cleanup := make(chan model.AppID, maxDownQueue)
 	reports := newReports(p.id.incarnation)
@@ -275,6 +283,14 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 	return nil
 }
 
+// dialer is what reaches masters; nil means TCP.
+func (w *Worker) dialer() rpc.DialFunc {
+	if w.deps.Dial == nil && w.deps.Network != nil {
+		return w.deps.Network.Dial
+	}
+	return w.deps.Dial
+}
+
 func (w *Worker) webURL(p *parts) string {
 	scheme := "http://"
 	if w.deps.HTTPTLS != nil {
@@ -288,7 +304,7 @@ func (w *Worker) assemble(p *parts) {
 	finder := client.NewLeaderFinder(w.cfg.Masters, nil)
 	finder.AddSeeds(p.masters.list())
 	p.sessions = newSessions(w.log, finder, dialOpener(rpc.DialConfig{
-		TLS: w.deps.ClientTLS, Dial: w.deps.Dial, Principal: string(p.id.id),
+		TLS: w.deps.ClientTLS, Dial: w.dialer(), Principal: string(p.id.id),
 	}), p.agent)
 	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect, w.tags(p))
 	p.agent.changed = p.members.changed
