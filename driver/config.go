@@ -25,6 +25,8 @@ type Config struct {
 	// Advertise is the host under which executors reach the driver; "" = that
 	// of Listen, which must then be a definite one.
 	Advertise string
+	// ListenOn opens the listener; nil = TCP. Tests hand in a simulated network.
+	ListenOn func(addr string) (net.Listener, error)
 	// TLS is the configuration of the listener; nil = plain.
 	TLS *tls.Config
 	// CoresPerTask says how many tasks an executor runs at once: its cores

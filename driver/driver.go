@@ -66,8 +66,7 @@ func (d *Driver) Run(ctx context.Context) error {
 }
 
 func (d *Driver) run(ctx context.Context) error {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", d.cfg.Listen)
+	listener, err := d.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("listen for executors on %s: %w", d.cfg.Listen, err)
 	}
@@ -76,7 +75,9 @@ func (d *Driver) run(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	app := d.app.Load()
-	session, err := d.cfg.Client.OpenDriver(client.DriverConfig{App: app.App, Token: app.Token, Addr: addr, Handler: d.news})
+	session, err := d.cfg.Client.OpenDriver(client.DriverConfig{
+		App: app.App, Token: app.Token, Addr: addr, Handler: d.news, Linked: d.news.Linked,
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -108,6 +109,14 @@ func (d *Driver) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (d *Driver) listen(ctx context.Context) (net.Listener, error) {
+	if d.cfg.ListenOn != nil {
+		return d.cfg.ListenOn(d.cfg.Listen)
+	}
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", d.cfg.Listen)
 }
 
 // register makes the application known, once, whatever fails on the way.

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // Config is what an executor needs to know.
@@ -37,6 +38,7 @@ type Config struct {
 	// child. Without it only process groups and sessions of tasks are ended.
 	OwnsProcess bool
 	TLS         *tls.Config  // nil = plain
+	Dial        rpc.DialFunc // reaches the driver; nil = TCP
 	Logger      hclog.Logger // nil = silent
 
 	timing timing // zero = production values

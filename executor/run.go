@@ -45,7 +45,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	conn, err := rpc.Dial(cfg.DriverAddr, rpc.DialConfig{TLS: cfg.TLS})
+	conn, err := rpc.Dial(cfg.DriverAddr, rpc.DialConfig{TLS: cfg.TLS, Dial: cfg.Dial})
 	if err != nil {
 		return fmt.Errorf("reach the driver: %w", err)
 	}
