@@ -44,7 +44,11 @@ type Deps struct {
 	// changes, which means that everything may have changed. It may be called
 	// before Open returns.
 	OnApplied func(index uint64, changes []fsm.Change)
-	Logger    hclog.Logger
+	// OnLeader is called after each change of what Leader or Belief answer, on
+	// the library's own thread: it must not block, and should ask them, since
+	// more may have changed by then.
+	OnLeader func()
+	Logger   hclog.Logger
 }
 
 func (d Deps) withDefaults() Deps {
@@ -53,6 +57,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.OnApplied == nil {
 		d.OnApplied = func(uint64, []fsm.Change) {}
+	}
+	if d.OnLeader == nil {
+		d.OnLeader = func() {}
 	}
 	return d
 }

@@ -76,6 +76,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 		return nil, errors.Join(err, n.trans.Close(), st.close())
 	}
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.terms.observe))
+	n.raft.RegisterObserver(raft.NewObserver(nil, false, leaderFilter(deps.OnLeader)))
 	if term, leading := n.Belief(); leading {
 		n.terms.record(term, true) // won before the observer was there
 	}
