@@ -95,6 +95,7 @@ func layers() map[string]Layer {
 		"internal/testcluster": {top, "whole clusters for tests"},
 		"internal/archtest":    {top, "this check"},
 		"e2e":                  {top, "tests on real processes"},
+		"e2e/history":          {top, "what clients saw, and the judge of it"},
 	}
 }
 
@@ -142,5 +143,7 @@ func exclusives() []Exclusive {
 		{"internal/testcluster", nil, testsOnly},
 		{"internal/archtest", nil, testsOnly},
 		{"e2e", nil, testsOnly},
+		{"e2e/history", nil, testsOnly},
+		{"github.com/anishathalye/porcupine", []string{"e2e/history"}, "histories have one model and one judge"},
 	}
 }
