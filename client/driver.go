@@ -46,6 +46,9 @@ type DriverConfig struct {
 	// Addr is where executors reach the driver.
 	Addr    string
 	Handler DriverHandler
+	// Linked, if set, is told that a session has brought the whole list (true),
+	// and that it is lost (false). It is called from Run and must not block.
+	Linked func(up bool)
 	// BeatTimeout is how long an unanswered session is kept; 0 = DefaultBeatTimeout.
 	BeatTimeout time.Duration
 }
@@ -137,7 +140,7 @@ func refused(err error) bool {
 // noteLost writes one line when a session is lost, none for each retry.
 func (d *DriverSession) noteLost(err error) {
 	if d.connected {
-		d.connected = false
+		d.link(false)
 		d.log.Info("driver session lost, looking for the leader", "err", err)
 		return
 	}
@@ -272,8 +275,15 @@ func (d *DriverSession) established(addr string, proxy bool) {
 	if !d.connected {
 		d.log.Info("driver session established", "master", addr, "proxied", proxy)
 	}
-	d.connected = true
+	d.link(true)
 	d.finder.Reached(addr)
+}
+
+func (d *DriverSession) link(up bool) {
+	if d.connected != up && d.cfg.Linked != nil {
+		d.cfg.Linked(up)
+	}
+	d.connected = up
 }
 
 // replace compares the whole list with what is known.

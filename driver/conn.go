@@ -136,7 +136,7 @@ func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionS
 	hello := make(chan model.ExecutorHello, 1)
 	received := make(chan error, 1)
 	go func() { received <- h.d.receive(ctx, c, stream, hello) }()
-	if err := h.d.admit(ctx, c, hello, received); err != nil {
+	if err := h.d.admit(ctx, c, stream, hello, received); err != nil {
 		return err
 	}
 	var joined sync.WaitGroup
@@ -184,8 +184,11 @@ func (d *Driver) receive(ctx context.Context, c *conn, stream rpc.ExecutorSessio
 	}
 }
 
-// admit waits for Hello and for the loop's verdict on it.
-func (d *Driver) admit(ctx context.Context, c *conn, hello <-chan model.ExecutorHello, received <-chan error) error {
+// admit waits for Hello and for the loop's verdict on it. An executor that has
+// to wait for its announcement gets a beat now and then.
+func (d *Driver) admit(
+	ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, hello <-chan model.ExecutorHello, received <-chan error,
+) error {
 	t := time.NewTimer(helloTimeout)
 	defer t.Stop()
 	reply := make(chan error, 1)
@@ -201,18 +204,27 @@ func (d *Driver) admit(ctx context.Context, c *conn, hello <-chan model.Executor
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	select {
-	case err := <-reply:
-		return err
-	case err := <-received:
-		// It is parked, or the verdict was yes and is void now.
+	// The loop must learn of an end in here: the executor is parked, or the
+	// verdict was yes and is void now.
+	broken := func(err error) error {
 		d.tell(context.WithoutCancel(ctx), brokenMsg{c})
 		return err
-	case <-ctx.Done():
-		d.tell(context.WithoutCancel(ctx), brokenMsg{c})
-		return context.Cause(ctx)
-	case <-d.done:
-		return errClosing
+	}
+	for {
+		select {
+		case err := <-reply:
+			return err
+		case <-c.out.wake:
+			if err := c.flush(stream); err != nil {
+				return broken(err)
+			}
+		case err := <-received:
+			return broken(err)
+		case <-ctx.Done():
+			return broken(context.Cause(ctx))
+		case <-d.done:
+			return errClosing
+		}
 	}
 }
 
@@ -225,11 +237,19 @@ func send(ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, receiv
 		case err := <-received:
 			return err
 		case <-c.out.wake:
-			for _, m := range c.out.drain() {
-				if err := stream.Send(m); err != nil {
-					return err
-				}
+			if err := c.flush(stream); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// flush sends what is in the outbox.
+func (c *conn) flush(stream rpc.ExecutorSessionStream) error {
+	for _, m := range c.out.drain() {
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ func bare(tb testing.TB) (d *Driver, stop func()) {
 		tb.Fatal(err)
 	}
 	d.app.Store(&rpc.RegisterAppReply{App: testApp})
+	d.news.Linked(true)
 	l := newLoop(d, noConfirm{})
 	l.announced(model.DriverExecutor{ID: 0, Cores: 2, State: model.ExecutorRunning, Secret: secretOf(0)})
 	for id := range model.TaskID(3) {

@@ -37,12 +37,16 @@ type cluster struct {
 	ended     *model.DriverEnded
 	finish    *rpc.FinishAppRequest
 	killed    []model.ExecutorID
+	// refusedKills counts the kills that came while nobody led.
+	refusedKills int
 	confirmed map[model.ExecutorID]bool
 	changed   chan struct{} // closed and replaced on each change
 	// cut registrations are committed and answered with a broken connection.
 	cut int
 	// drop ends the sessions of now.
 	drop chan struct{}
+	// headless: nobody leads; calls and sessions fail until led.
+	headless bool
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -103,8 +107,26 @@ func (c *cluster) FinishApp(_ context.Context, _ rpc.CallInfo, req rpc.FinishApp
 func (c *cluster) KillExecutors(_ context.Context, _ rpc.CallInfo, req rpc.KillExecutorsRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.headless {
+		c.refusedKills++
+		return fmt.Errorf("%w: nobody leads", model.ErrUnavailable)
+	}
 	c.killed = append(c.killed, req.Executors...)
 	return nil
+}
+
+// behead ends the sessions and lets nobody lead until led is called.
+func (c *cluster) behead() {
+	c.mu.Lock()
+	c.headless = true
+	c.mu.Unlock()
+	c.dropSessions()
+}
+
+func (c *cluster) led() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.headless = false
 }
 
 // announce tells the driver of an executor in its present state.
@@ -160,8 +182,11 @@ func (c *cluster) DriverSession(ctx context.Context, s rpc.DriverSessionStream) 
 		return model.ErrUnauthenticated
 	}
 	c.mu.Lock()
-	drop := c.drop
+	drop, headless := c.drop, c.headless
 	c.mu.Unlock()
+	if headless {
+		return fmt.Errorf("%w: nobody leads", model.ErrUnavailable)
+	}
 	up := make(chan model.DriverUp)
 	go func() {
 		defer close(up)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -14,6 +15,7 @@ type inbox struct {
 	latest map[model.ExecutorID]model.DriverExecutor
 	order  []model.ExecutorID // of first news
 	ended  *model.DriverEnded
+	linked time.Time // since when there is a session; zero = there is none
 	wake   chan struct{}
 }
 
@@ -38,6 +40,24 @@ func (b *inbox) Ended(e model.DriverEnded) {
 	b.ended = &e
 	b.mu.Unlock()
 	b.ring()
+}
+
+// Linked notes that there is a session with the leader, or none any more.
+func (b *inbox) Linked(up bool) {
+	b.mu.Lock()
+	b.linked = time.Time{}
+	if up {
+		b.linked = time.Now()
+	}
+	b.mu.Unlock()
+	b.ring()
+}
+
+// linkedSince is when the present session was established, zero without one.
+func (b *inbox) linkedSince() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.linked
 }
 
 func (b *inbox) ring() {

@@ -46,8 +46,9 @@ const (
 	DefaultSuspectAfter    = 10 * time.Second
 	DefaultExecutorTimeout = 60 * time.Second
 	// DefaultAnnounceWait is how long an executor that the leader has not
-	// announced is kept waiting: a failover may lie between its launch and the
-	// moment when the driver hears of it.
+	// announced is kept waiting. Only time with a session to the leader counts:
+	// any number of failovers may lie between its launch and the moment when
+	// the driver hears of it.
 	DefaultAnnounceWait = 15 * time.Second
 	// DefaultRegisterTimeout bounds the registration of the application.
 	DefaultRegisterTimeout = 60 * time.Second
@@ -57,8 +58,10 @@ const (
 	helloTimeout = 5 * time.Second
 	// fetchTimeout bounds the wait for one piece of output.
 	fetchTimeout = 30 * time.Second
-	// killTimeout bounds the call that tells the leader of a lost executor.
+	// killTimeout bounds one call that tells the leader of lost executors;
+	// killRetry is the pause before the next one.
 	killTimeout = 30 * time.Second
+	killRetry   = time.Second
 	// stopGrace is how long executors have to go after Stop before their
 	// streams are cut.
 	stopGrace = time.Second

@@ -52,7 +52,7 @@ type parked struct {
 func newLoop(d *Driver, session confirmer) *loop {
 	return &loop{
 		d: d, session: session,
-		kills:   &killList{wake: make(chan struct{}, 1)},
+		kills:   newKillList(),
 		members: make(map[model.ExecutorID]*member),
 		byConn:  make(map[*conn]*member),
 		unknown: make(map[model.ExecutorID]time.Time),

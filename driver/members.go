@@ -22,6 +22,9 @@ func (l *loop) readNews() *model.DriverEnded {
 // announced takes the leader's word on one executor.
 func (l *loop) announced(e model.DriverExecutor) {
 	m := l.members[e.ID]
+	if e.State.Terminal() {
+		l.kills.drop(e.ID)
+	}
 	switch {
 	case l.gone.has(e.ID):
 		return
@@ -116,11 +119,26 @@ func (l *loop) park(h helloMsg) {
 	}
 	l.unknown[id] = since
 	p := parked{helloMsg: h, since: since}
-	if now.Sub(since) >= l.d.cfg.AnnounceWait {
+	if l.awaited(since, now) >= l.d.cfg.AnnounceWait {
 		l.turnAway(p)
 		return
 	}
 	l.parked = append(l.parked, p)
+}
+
+// awaited is how long the leader has had to announce an executor that came at
+// since. While there is no session with a leader nobody could: an executor that
+// was launched just before all masters went down is none the worse for it
+// (ADR 0022).
+func (l *loop) awaited(since, now time.Time) time.Duration {
+	linked := l.d.news.linkedSince()
+	switch {
+	case linked.IsZero():
+		return 0
+	case linked.After(since):
+		since = linked
+	}
+	return now.Sub(since)
 }
 
 func (l *loop) turnAway(p parked) {
@@ -227,12 +245,14 @@ func (l *loop) age(now time.Time) {
 		l.lose(m, fmt.Sprintf("silent for %s", now.Sub(m.heard).Round(time.Millisecond)))
 	}
 	for id, since := range l.unknown {
-		if now.Sub(since) >= 2*l.d.cfg.AnnounceWait {
+		if l.awaited(since, now) >= 2*l.d.cfg.AnnounceWait {
 			delete(l.unknown, id)
 		}
 	}
 	l.parked = slices.DeleteFunc(l.parked, func(p parked) bool {
-		if now.Sub(p.since) < l.d.cfg.AnnounceWait {
+		if l.awaited(p.since, now) < l.d.cfg.AnnounceWait {
+			// It must not take the driver for gone meanwhile.
+			p.c.out.put(func(o *outbox) { o.beat = &model.Beat{} })
 			return false
 		}
 		l.turnAway(p)

@@ -83,31 +83,45 @@ func (x *executor) session(parent context.Context, conn *rpc.Conn) (welcomed boo
 		}
 		return false, causeOf(ctx, fmt.Errorf("say hello: %w", err))
 	}
-	first, err := s.Recv()
-	switch {
-	case err != nil:
-		return false, causeOf(ctx, fmt.Errorf("wait for welcome: %w", err))
-	case first.Welcome == nil:
-		return false, fmt.Errorf("%w: the driver's first message is not a welcome", model.ErrInvalid)
-	}
 	heard := func() {
 		silence.Reset(x.cfg.timing.silence)
 		x.heard()
 	}
-	heard()
-	x.tasks.adopt(first.Welcome.Adopted)
-	x.logger.Info("registered with the driver", "driver", x.cfg.DriverAddr, "adopted", len(first.Welcome.Adopted))
+	welcome, err := awaitWelcome(s, heard)
+	if err != nil {
+		return false, causeOf(ctx, err)
+	}
+	x.tasks.adopt(welcome.Adopted)
+	x.logger.Info("registered with the driver", "driver", x.cfg.DriverAddr, "adopted", len(welcome.Adopted))
 
 	fetches := make(chan model.OutputFetch, maxPendingFetches)
 	read := make(chan error, 1)
 	go func() { read <- x.readLoop(ctx, s, heard, fetches) }()
-	err = x.writeLoop(ctx, s, beatInterval(first.Welcome), fetches, read)
+	err = x.writeLoop(ctx, s, beatInterval(welcome), fetches, read)
 	cancel(err) // ends the reader
 	_ = s.Close()
 	if readErr := <-read; errors.Is(err, errReaderEnded) || refused(readErr) || errors.Is(readErr, errStopped) {
 		err = readErr
 	}
 	return true, causeOf(ctx, err)
+}
+
+// awaitWelcome reads the driver's verdict. Beats before it say that the driver
+// waits for the leader's word on this executor (ADR 0022).
+func awaitWelcome(s rpc.ExecutorSessionClient, heard func()) (*model.ExecutorWelcome, error) {
+	for {
+		m, err := s.Recv()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("wait for welcome: %w", err)
+		case m.Welcome != nil:
+			heard()
+			return m.Welcome, nil
+		case m.BeatAck == nil:
+			return nil, fmt.Errorf("%w: the driver's first message is neither a welcome nor a beat", model.ErrInvalid)
+		}
+		heard()
+	}
 }
 
 // causeOf prefers why we ended the stream ourselves over what gRPC makes of it.
