@@ -65,7 +65,10 @@ type Network struct {
 	hosts    map[string]*Host
 	byIP     map[string]*Host
 	cut      map[link]bool
+	deaf     map[link]bool // for datagrams only
 	isolated map[string]bool
+	paused   map[string]bool
+	held     []heldPacket  // for paused hosts, oldest first
 	changed  chan struct{} // closed and replaced when a waiting dial should look again
 
 	condMu  sync.Mutex // guards the fields below
@@ -88,7 +91,9 @@ func New(rng *rand.Rand) *Network {
 		hosts:    make(map[string]*Host),
 		byIP:     make(map[string]*Host),
 		cut:      make(map[link]bool),
+		deaf:     make(map[link]bool),
 		isolated: make(map[string]bool),
+		paused:   make(map[string]bool),
 		changed:  make(chan struct{}),
 		rng:      rng,
 		latency:  DefaultLatency,
@@ -190,6 +195,28 @@ func (n *Network) CutOneWay(from, to string) {
 	n.cut[link{from, to}] = true
 }
 
+// CutDatagrams swallows the datagrams that from sends to to; streams go on.
+func (n *Network) CutDatagrams(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.deaf[link{from, to}] = true
+}
+
+// Pause holds everything from and to a host, like a machine that stands still for a while: streams stall, dials wait,
+// datagrams are kept (at most [PacketQueueLen] for all paused hosts together; the newest are lost beyond). Nothing is
+// lost if [Network.Resume] comes in time.
+func (n *Network) Pause(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused[name] = true
+}
+
+// Resume ends a pause: what was held goes on its way.
+func (n *Network) Resume(name string) {
+	n.healWhere(func() { delete(n.paused, name) })
+	n.release()
+}
+
 // Isolate cuts a host from every other one, those added later included.
 func (n *Network) Isolate(name string) {
 	n.mu.Lock()
@@ -197,19 +224,24 @@ func (n *Network) Isolate(name string) {
 	n.isolated[name] = true
 }
 
-// Heal opens every cut link and ends every isolation.
+// Heal opens every cut link and ends every isolation and pause.
 func (n *Network) Heal() {
 	n.healWhere(func() {
 		clear(n.cut)
+		clear(n.deaf)
 		clear(n.isolated)
+		clear(n.paused)
 	})
+	n.release()
 }
 
 // HealLink opens both directions between two hosts. An isolation of either stays.
 func (n *Network) HealLink(a, b string) {
 	n.healWhere(func() {
-		delete(n.cut, link{a, b})
-		delete(n.cut, link{b, a})
+		for _, l := range []link{{a, b}, {b, a}} {
+			delete(n.cut, l)
+			delete(n.deaf, l)
+		}
 	})
 }
 
@@ -293,6 +325,11 @@ func (n *Network) open(from, to string) bool {
 }
 
 func (n *Network) openLocked(from, to string) bool {
+	return from == to || n.passableLocked(from, to) && !n.paused[from] && !n.paused[to]
+}
+
+// passableLocked is openLocked but for pauses, which only delay.
+func (n *Network) passableLocked(from, to string) bool {
 	return from == to || !n.cut[link{from, to}] && !n.isolated[from] && !n.isolated[to]
 }
 

@@ -185,6 +185,10 @@ func TestDatagramsAreDroppedAndNeverBlockTheSender(t *testing.T) {
 			func(n *simnet.Network) { n.SetDatagramLoss(1) },
 			func(got int, s simnet.Stats) bool { return got == 0 && s.PacketsLost == sent },
 		},
+		"cut datagrams swallow all": {
+			func(n *simnet.Network) { n.CutDatagrams("a", "b") },
+			func(got int, s simnet.Stats) bool { return got == 0 && s.PacketsLost == sent },
+		},
 		"a crashed host hears nothing": {
 			func(n *simnet.Network) { n.Crash("b") },
 			func(got int, s simnet.Stats) bool { return got == 0 && s.PacketsUnheard == sent },
@@ -208,6 +212,40 @@ func TestDatagramsAreDroppedAndNeverBlockTheSender(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestCutDatagramsLeaveStreamsAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.net.CutDatagrams("a", "b")
+		mustWrite(t, r.a, "through")
+		mustRead(t, r.b, "through")
+	})
+}
+
+func TestAPauseHoldsEverythingAndLosesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		a, b := sockets(t, r.net)
+		r.net.Pause("b")
+		for range 10 {
+			if _, err := a.WriteTo([]byte("x"), b.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustWrite(t, r.a, "held")
+		_ = r.b.SetReadDeadline(time.Now().Add(time.Minute))
+		_, err := r.b.Read(make([]byte, 1))
+		wantErr(t, "read during the pause", err, os.ErrDeadlineExceeded)
+		if got := drain(b); got != 0 {
+			t.Errorf("%d datagrams arrived during the pause", got)
+		}
+		r.net.Resume("b")
+		_ = r.b.SetReadDeadline(time.Time{})
+		mustRead(t, r.b, "held")
+		if got := drain(b); got != 10 {
+			t.Errorf("%d of 10 datagrams arrived after the pause", got)
+		}
+		_, _ = a.Close(), b.Close()
+	})
 }
 
 func TestSplitCutsBetweenGroupsOnly(t *testing.T) {

@@ -102,14 +102,24 @@ func (p *PacketConn) send(b []byte, addr string) error {
 	return nil
 }
 
-// route carries a datagram to whoever is bound to ip and port, or loses it.
+// heldPacket is a datagram that a pause keeps from its receiver.
+type heldPacket struct {
+	data     []byte
+	from     *net.UDPAddr
+	sender   string
+	receiver *PacketConn
+}
+
+// route carries a datagram to whoever is bound to ip and port, holds it, or loses it.
 func (n *Network) route(p *PacketConn, b []byte, ip net.IP, port int) {
 	n.mu.RLock()
 	target := p.host.targetLocked(ip)
 	var receiver *PacketConn
-	open := true
+	passable, paused := true, false
 	if target != nil {
-		open = n.openLocked(p.host.name, target.name)
+		l := link{p.host.name, target.name}
+		passable = n.passableLocked(l.from, l.to) && !n.deaf[l]
+		paused = !n.openLocked(l.from, l.to)
 		receiver = target.sockets[port]
 		if receiver != nil && receiver.addr.IP.IsLoopback() && target != p.host {
 			receiver = nil
@@ -117,8 +127,12 @@ func (n *Network) route(p *PacketConn, b []byte, ip net.IP, port int) {
 	}
 	n.mu.RUnlock()
 	var overflowed bool
-	lost := !open || target != nil && n.lost(p.host.name, target.name)
-	if !lost && receiver != nil {
+	lost := !passable || target != nil && n.lost(p.host.name, target.name)
+	switch {
+	case lost || receiver == nil:
+	case paused:
+		overflowed = !n.hold(heldPacket{append([]byte(nil), b...), p.addr, p.host.name, receiver})
+	default:
 		overflowed = !receiver.enqueue(packet{
 			data: append([]byte(nil), b...),
 			from: p.addr,
@@ -136,6 +150,37 @@ func (n *Network) route(p *PacketConn, b []byte, ip net.IP, port int) {
 			s.PacketsOverflowed++
 		}
 	})
+}
+
+// hold keeps a datagram until a pause ends, and says whether there was room.
+func (n *Network) hold(h heldPacket) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.held) >= PacketQueueLen {
+		return false
+	}
+	n.held = append(n.held, h)
+	return true
+}
+
+// release sends on what no pause holds any more.
+func (n *Network) release() {
+	n.mu.Lock()
+	var free []heldPacket
+	n.held = slices.DeleteFunc(n.held, func(h heldPacket) bool {
+		open := n.openLocked(h.sender, h.receiver.host.name)
+		if open {
+			free = append(free, h)
+		}
+		return open
+	})
+	n.mu.Unlock()
+	for _, h := range free {
+		at := time.Now().Add(n.delay(h.sender, h.receiver.host.name))
+		if !h.receiver.enqueue(packet{data: h.data, from: h.from, at: at}) {
+			n.count(func(s *Stats) { s.PacketsOverflowed++ })
+		}
+	}
 }
 
 // enqueue puts a datagram in the order of arrival and says whether there was room.
