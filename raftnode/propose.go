@@ -142,6 +142,7 @@ func (n *Node) collect() {
 			return
 		}
 		future := n.raft.Apply(entry, transportTimeout)
+		batch = n.answerEarly(batch, entry)
 		go func() {
 			defer n.calls.leave()
 			n.deliver(batch, future)
