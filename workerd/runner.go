@@ -27,6 +27,7 @@ type Runner interface {
 	List(ctx context.Context) ([]keeper.Entry, error)
 	Forget(ctx context.Context, key string) error
 	Keep(ctx context.Context, d time.Duration) error
+	Lease(ctx context.Context, l keeper.Lease) error
 	// Shutdown ends everything and the runner itself, and returns when nothing of it is left.
 	Shutdown(ctx context.Context, grace time.Duration) error
 	Close() error

@@ -174,6 +174,13 @@ func (c *Client) Keep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
+// Lease renews the lease of everything that was started Leased. The latest call counts, also if it
+// makes the lease shorter: make one at a time.
+func (c *Client) Lease(ctx context.Context, l Lease) error {
+	_, err := c.call(ctx, &request{Lease: &l})
+	return err
+}
+
 // Shutdown ends all children, with SIGKILL after grace, and the keeper. It returns when the keeper
 // has closed the connection, which it does when they are gone and all Exited events are sent. Events
 // must be received meanwhile or later; they are not lost before Close.

@@ -51,6 +51,8 @@ type StartRequest struct {
 	Rotation Rotation `json:"rotation"`
 	// MemoryLimitMiB is enforced by a cgroup where CgroupSupport allows, 0 means no limit.
 	MemoryLimitMiB int64 `json:"memory_limit_mib,omitempty"`
+	// Leased ties the process to the Lease that the agent renews; it is refused without one.
+	Leased bool `json:"leased,omitempty"`
 	// RunAs is the user of the process, nil means the keeper's own.
 	RunAs *User `json:"run_as,omitempty"`
 }
@@ -84,6 +86,8 @@ type Exit struct {
 	OOMKilled bool `json:"oom_killed"`
 	// KillRequested says that the agent had asked for the end, or had gone.
 	KillRequested bool `json:"kill_requested"`
+	// LeaseOver says that the process was ended because its Lease had run out.
+	LeaseOver bool `json:"lease_over,omitempty"`
 }
 
 // Entry is what the keeper knows of a key.

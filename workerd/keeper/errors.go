@@ -26,6 +26,7 @@ const (
 	ReasonShuttingDown Reason = "shutting-down"
 	ReasonVersion      Reason = "version"
 	ReasonWrongWorker  Reason = "wrong-worker"
+	ReasonLeaseOver    Reason = "lease-over"
 )
 
 // Error is a refusal by the keeper. It crosses the socket unchanged.

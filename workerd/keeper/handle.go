@@ -31,6 +31,8 @@ func (s *Server) handle(req *request) *reply {
 		err = s.forget(req.Forget.Key)
 	case req.Keep != nil:
 		err = s.keep(req.Keep)
+	case req.Lease != nil:
+		err = s.renew(*req.Lease)
 	case req.Shutdown != nil:
 		err = s.shutdown(req.Shutdown)
 	}
@@ -67,6 +69,7 @@ func (s *Server) start(req *StartRequest) (*Started, error) {
 	started := &Started{Proc: e.proc, MemoryLimited: e.cgroup != nil && req.MemoryLimitMiB > 0}
 	s.mu.Unlock()
 	s.log.Info("process started", "key", e.key, "pid", started.PID)
+	s.leaseChanged()
 	go s.supervise(e)
 	return started, nil
 }
@@ -85,6 +88,8 @@ func (s *Server) reserve(req *StartRequest) (*entry, error) {
 		return nil, &Error{ReasonShuttingDown, "keeper is ending its children"}
 	case s.entries[req.Key] != nil:
 		return nil, &Error{ReasonDuplicateKey, req.Key + " is " + string(s.entries[req.Key].state)}
+	case req.Leased && !s.leaseHolds():
+		return nil, &Error{ReasonLeaseOver, req.Key + " may run under a lease only, and there is none in force"}
 	case len(s.entries) >= MaxEntries:
 		return nil, &Error{ReasonTooMany, fmt.Sprintf("%d keys are running or not forgotten", len(s.entries))}
 	}
@@ -94,6 +99,7 @@ func (s *Server) reserve(req *StartRequest) (*entry, error) {
 		}
 	}
 	e := newEntry(req.Key, id)
+	e.leased = req.Leased
 	s.entries[req.Key] = e
 	s.active.Add(1)
 	return e, nil

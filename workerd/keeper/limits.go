@@ -70,4 +70,6 @@ const (
 	orphanPoll      = 20 * time.Millisecond
 	acceptBackoff   = 50 * time.Millisecond
 	finalKillBound  = 5 * time.Second
+	leasePoll       = 100 * time.Millisecond // how late a lease may end because the machine was suspended
+	leaseIdle       = time.Hour              // nothing is leased, or all that is has been dealt with
 )

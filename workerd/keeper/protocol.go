@@ -33,6 +33,7 @@ type request struct {
 	List     *listRequest     `json:"list,omitempty"`
 	Forget   *forgetRequest   `json:"forget,omitempty"`
 	Keep     *keepRequest     `json:"keep,omitempty"`
+	Lease    *Lease           `json:"lease,omitempty"`
 	Shutdown *shutdownRequest `json:"shutdown,omitempty"`
 }
 
@@ -91,7 +92,7 @@ func (r *request) check() error {
 	bodies := 0
 	for _, set := range []bool{
 		r.Hello != nil, r.Start != nil, r.Kill != nil, r.Signal != nil,
-		r.List != nil, r.Forget != nil, r.Keep != nil, r.Shutdown != nil,
+		r.List != nil, r.Forget != nil, r.Keep != nil, r.Lease != nil, r.Shutdown != nil,
 	} {
 		if set {
 			bodies++

@@ -96,8 +96,11 @@ type Server struct {
 	closing bool
 	agent   *agentConn
 	keepTo  time.Time // zero without a Keep
+	lease   Lease     // zero before the first
 	idle    *time.Timer
 	conns   map[*agentConn]struct{}
+
+	leaseNews chan struct{} // capacity 1: lease or leased processes have changed
 
 	active sync.WaitGroup // entries that are not exited; no Add once closing is set
 	end    chan ending
@@ -135,6 +138,8 @@ func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
 		reaped:  make(chan struct{}),
 		conns:   make(map[*agentConn]struct{}),
 		end:     make(chan ending, 1),
+
+		leaseNews: make(chan struct{}, 1),
 	}
 }
 
@@ -162,6 +167,7 @@ func (s *Server) Run(ctx context.Context) error {
 	background.Go(func() { s.runSpawner(stop) })
 	background.Go(func() { s.reap(stop) })
 	background.Go(func() { s.sweep(stop) })
+	background.Go(func() { s.enforceLease(stop) })
 	var accepting sync.WaitGroup
 	accepting.Go(func() { s.accept(listener) })
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 type entry struct {
 	key     string
 	id      identity
+	leased  bool
 	exited  chan struct{} // closed when the main process was reaped
 	killed  chan struct{} // holds a token when killAt was set or moved forward
 	streams []*stream
@@ -29,6 +30,7 @@ type entry struct {
 	requested bool      // somebody asked for the end before the process ended by itself
 	killAt    time.Time // when SIGTERM turns into SIGKILL
 	stuck     bool
+	leaseOver bool // the lease ran out while it lived
 	exit      *Exit
 	unsaved   bool // the exit file could not be written yet
 }
@@ -240,6 +242,7 @@ func (s *Server) record(e *entry) {
 	view := e.view()
 	view.State, view.Killing, view.Stuck = StateExited, false, false
 	view.Exit = exitOf(e.status, e.reapedAt, oom, e.requested)
+	view.Exit.LeaseOver = e.leaseOver
 	s.mu.Unlock()
 
 	err := s.exits.save(view)

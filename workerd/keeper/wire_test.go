@@ -66,7 +66,7 @@ func TestAFullListPageFitsIntoAFrame(t *testing.T) {
 		page.Entries = append(page.Entries, Entry{
 			Key: strings.Repeat("k", MaxKeyBytes), State: StateRunning, Killing: true, Stuck: true,
 			Proc: Proc{PID: 1 << 22, StartTicks: 1 << 63, BootID: strings.Repeat("b", 36)},
-			Exit: &Exit{Code: -1, Signal: 64, Time: time.Now(), OOMKilled: true, KillRequested: true},
+			Exit: &Exit{Code: -1, Signal: 64, Time: time.Now(), OOMKilled: true, KillRequested: true, LeaseOver: true},
 		})
 	}
 	frameOf(t, &reply{ID: 1 << 63, List: page})
@@ -127,6 +127,7 @@ func FuzzServerConnection(f *testing.F) {
 		Key: "a/0", Argv: []string{"/bin/true"}, Env: []string{EnvWorkerID + "=w", EnvAppID + "=a", EnvExecutorID + "=0"},
 		Dir: "/", Stdout: "/no/such/dir/out", Stderr: "/no/such/dir/err",
 	}}))
+	f.Add(with(&request{Lease: &Lease{TermAt: 1, KillAt: 2}}, &request{Lease: &Lease{TermAt: 2, KillAt: 1}}))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Add(append(bytes.Clone(hello), 0xff))
 	s := quietServer(f, f.TempDir())
