@@ -75,6 +75,7 @@ func layers() map[string]Layer {
 		"internal/atomicfile":  {0, "files replaced in one step; knows nothing of us"},
 		"internal/lifecycle":   {0, "actor group; knows nothing of us"},
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
+		"internal/unixsocket":  {0, "sockets between processes of one user; knows nothing of us"},
 		"config":               {1, "settings, in model's terms"},
 		"internal/tlsconf":     {1, "TLS from files"},
 		"fsm":                  {2, "replicated state, pure"},

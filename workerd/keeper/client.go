@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
 // Client is the agent's side of the socket. Its calls may be made concurrently; each blocks until
@@ -46,7 +48,7 @@ type call struct {
 // Attach connects to a running keeper of that worker. It takes the place of any other agent, and
 // any Keep in force is over. The caller learns what has happened meanwhile from List.
 func Attach(ctx context.Context, socket, workerID string) (*Client, error) {
-	conn, err := dial(ctx, socket)
+	conn, err := unixsocket.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
 // agentConn is one connection to the socket. Before its hello it may ask for nothing.
@@ -149,7 +150,7 @@ func (s *Server) serveConn(a *agentConn) {
 }
 
 func (s *Server) readRequests(a *agentConn) error {
-	if err := checkPeer(a.c); err != nil {
+	if err := unixsocket.CheckPeer(a.c); err != nil {
 		return err
 	}
 	_ = a.c.SetReadDeadline(time.Now().Add(helloTimeout))
@@ -174,23 +175,6 @@ func (s *Server) readRequests(a *agentConn) error {
 			return errors.New("second hello on one connection")
 		}
 		a.send(s.handle(req))
-	}
-	return nil
-}
-
-// checkPeer admits the keeper's own user and root. The mode of the socket says the same; this
-// holds even if somebody loosens it.
-func checkPeer(c net.Conn) error {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil // a pipe in a test
-	}
-	cred, err := peer(u)
-	if err != nil {
-		return err
-	}
-	if cred.Uid != 0 && int(cred.Uid) != os.Geteuid() {
-		return fmt.Errorf("connection of user %d refused", cred.Uid)
 	}
 	return nil
 }

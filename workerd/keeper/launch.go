@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
 // LaunchConfig says how an agent starts its keeper.
@@ -87,7 +89,7 @@ func awaitKeeper(ctx context.Context, pid int, exited <-chan error, cfg LaunchCo
 	defer tick.Stop()
 	var last error
 	for {
-		conn, err := dial(ctx, SocketPath(cfg.StateDir))
+		conn, err := unixsocket.Dial(ctx, SocketPath(cfg.StateDir))
 		if err == nil {
 			// Whoever listens there may be a predecessor on its way out, which must not take us
 			// for its own agent come back.
@@ -111,7 +113,7 @@ func awaitKeeper(ctx context.Context, pid int, exited <-chan error, cfg LaunchCo
 }
 
 func checkListener(conn *net.UnixConn, pid int) error {
-	cred, err := peer(conn)
+	cred, err := unixsocket.Peer(conn)
 	if err != nil {
 		return err
 	}

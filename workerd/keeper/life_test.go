@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
+
+	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
 // PR-06: children end with a worker that is killed.
@@ -283,7 +285,7 @@ func TestGarbageOnTheSocketHarmsNobody(t *testing.T) {
 	r := newRig(t)
 	r.start("a/0", "exec sleep 300")
 	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x02{}", "\xff\xff\xff\xff", "\x00\x00\x00\x00"} {
-		c, err := dial(r.ctx(), SocketPath(r.dir))
+		c, err := unixsocket.Dial(r.ctx(), SocketPath(r.dir))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
 // Config describes a keeper.
@@ -156,7 +158,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	defer func() { _ = lock.Close() }()
 	defer func() { _ = s.devNil.Close() }()
-	listener, err := listen(s.cfg.StateDir)
+	listener, err := unixsocket.Listen(SocketPath(s.cfg.StateDir))
 	if err != nil {
 		return err
 	}
