@@ -48,7 +48,7 @@ func (t *tx) reportExecutors(p *replogv1.ReportExecutors) Result {
 	if p.GetSeq() <= w.ReportSeq {
 		return Result{Repeated: true}
 	}
-	t.editWorker(id).ReportSeq = p.GetSeq()
+	t.heard(id).ReportSeq = p.GetSeq()
 	for _, r := range p.GetExecutors() {
 		rep := ReportFromProto(r)
 		e, a, alive := t.findExecutor(rep.Ref)

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"fmt"
 	"reflect"
 
 	"github.com/hearthd/hearth/model"
@@ -27,10 +26,13 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 	case !known:
 		t.addWorker(&model.Worker{
 			ID: id, Incarnation: p.GetIncarnation(), BootID: p.GetBootId(), Offer: offer,
-			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, ChangeIndex: t.index,
+			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, HeardTick: t.tick, ChangeIndex: t.index,
 		})
 	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer):
 		t.renewWorker(p, offer, fresh)
+	}
+	if known {
+		t.heard(id)
 	}
 	if fresh {
 		t.auditLine(c, "register worker", string(id))
@@ -72,6 +74,14 @@ func (t *tx) renewWorker(p *replogv1.RegisterWorker, offer model.Offer, fresh bo
 		t.setWorkerState(w, model.WorkerAlive, "")
 	}
 	w.Overcommitted = !holds(offer, t.usedOn(w.ID))
+}
+
+// heard notes that a Hello or a report of the worker is applied: a verdict that
+// judged an older beat is refused.
+func (t *tx) heard(id model.WorkerID) *model.Worker {
+	w := t.editWorker(id)
+	w.HeardTick = t.tick
+	return w
 }
 
 // takeInventory compares what the state says runs on the worker with what the
@@ -148,32 +158,5 @@ func (t *tx) leaveWorker(c *replogv1.Command, p *replogv1.LeaveWorker) Result {
 	t.loseAllOn(id, "its worker left: "+reason)
 	t.setWorkerState(t.editWorker(id), model.WorkerLeft, reason)
 	t.auditLine(c, "leave worker", string(id))
-	return Result{}
-}
-
-func (t *tx) markWorker(c *replogv1.Command, p *replogv1.MarkWorker) Result {
-	id, state := model.WorkerID(p.GetId()), model.WorkerState(p.GetState())
-	if state != model.WorkerAlive && state != model.WorkerUnreachable && state != model.WorkerDead {
-		return reject(model.RejectInvalid, "a worker cannot be marked %q", p.GetState())
-	}
-	w, ok := t.findWorker(id)
-	if !ok {
-		return reject(model.RejectUnknownWorker, "worker %q is not registered", p.GetId())
-	}
-	if w.Incarnation != p.GetIncarnation() || w.ReportSeq != p.GetReportSeq() {
-		return reject(model.RejectEvidence, "worker %s is at incarnation %d, report %d; the verdict was on %d, %d",
-			id, w.Incarnation, w.ReportSeq, p.GetIncarnation(), p.GetReportSeq())
-	}
-	if w.State == state {
-		return Result{Repeated: true}
-	}
-	if w.State.Gone() {
-		return reject(model.RejectTransition, "worker %s is %s; only a new incarnation of it can be %s", id, w.State, state)
-	}
-	if state == model.WorkerDead {
-		t.loseAllOn(id, fmt.Sprintf("its worker is dead: %s", p.GetReason()))
-		t.auditLine(c, "declare worker dead", string(id))
-	}
-	t.setWorkerState(t.editWorker(id), state, p.GetReason())
 	return Result{}
 }

@@ -135,6 +135,7 @@ func workerBookToProto(w *model.Worker) *replogv1.Worker {
 		State: string(w.State), StateReason: w.StateReason, ReportSeq: w.ReportSeq,
 		RegisteredWall: w.RegisteredWall, StateWall: w.StateWall, StateTick: w.StateTick,
 		Overcommitted: w.Overcommitted, ChangeIndex: w.ChangeIndex,
+		RestartUntil: w.RestartUntil, HeardTick: w.HeardTick,
 	}
 }
 
@@ -144,6 +145,7 @@ func workerFromProto(p *replogv1.Worker) *model.Worker {
 		State: model.WorkerState(p.GetState()), StateReason: p.GetStateReason(), ReportSeq: p.GetReportSeq(),
 		RegisteredWall: p.GetRegisteredWall(), StateWall: p.GetStateWall(), StateTick: p.GetStateTick(),
 		Overcommitted: p.GetOvercommitted(), ChangeIndex: p.GetChangeIndex(),
+		RestartUntil: p.GetRestartUntil(), HeardTick: p.GetHeardTick(),
 	}
 }
 
@@ -174,7 +176,7 @@ func SpecToProto(s model.AppSpec) *replogv1.AppSpec {
 		Name: s.Name, User: s.User, Kind: string(s.Kind), CoresMax: int32(s.CoresMax),
 		Profile: ProfileToProto(s.Profile), Executors: int32(s.Executors),
 		Completions: int32(s.Completions), Restart: string(s.Restart),
-		MaxRuntimeMilli: s.MaxRuntimeMilli, DriverAddr: s.DriverAddr,
+		MaxRuntimeMilli: s.MaxRuntimeMilli, DriverAddr: s.DriverAddr, Disconnect: string(s.Disconnect),
 	}
 	if len(s.Command.Argv) > 0 || len(s.Command.Env) > 0 || s.Command.Dir != "" {
 		p.Command = &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir}
@@ -194,6 +196,7 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 		Command:     model.Command{Argv: c.GetArgv(), Env: c.GetEnv(), Dir: c.GetDir()},
 		Completions: int(p.GetCompletions()), Restart: model.Restart(p.GetRestart()),
 		MaxRuntimeMilli: p.GetMaxRuntimeMilli(), DriverAddr: p.GetDriverAddr(),
+		Disconnect: model.DisconnectPolicy(p.GetDisconnect()),
 	}
 	for _, f := range p.GetFiles() {
 		s.Files = append(s.Files, model.File{Name: f.GetName(), Mode: f.GetMode(), Data: f.GetData()})

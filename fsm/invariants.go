@@ -101,6 +101,9 @@ func (c *checker) checkWorker(w *model.Worker, want model.Usage) {
 	if !slices.Contains(model.WorkerStates(), w.State) {
 		c.bad("worker %s: state %q", w.ID, w.State)
 	}
+	if restarting := w.State == model.WorkerRestarting; restarting != (w.RestartUntil > 0) || w.RestartUntil > w.StateTick+model.MaxRestartMilli || w.HeardTick < 0 {
+		c.bad("worker %s: is %s since %d and may restart until %d, heard at %d", w.ID, w.State, w.StateTick, w.RestartUntil, w.HeardTick)
+	}
 	if validID("worker", string(w.ID)) != nil || w.Offer.Validate() != nil || w.Incarnation == 0 || w.StateTick < 0 {
 		c.bad("worker %q: id, offer, incarnation or tick is not valid", w.ID)
 	}

@@ -50,6 +50,7 @@ func TestEachKindIsComplete(t *testing.T) {
 			}
 			checkAllSet(t, sample.ProtoReflect().Get(fd).Message())
 			checkGolden(t, name, sample)
+			checkOlderGoldens(t, name, fd)
 			checkSeed(t, name, sample)
 		})
 	}
@@ -90,6 +91,34 @@ func checkGolden(t *testing.T, name string, sample *replogv1.Command) {
 	}
 	if diff := cmp.Diff(&then, sample, protocmp.Transform()); diff != "" {
 		t.Errorf("the golden encoding is read as another command (-golden +now):\n%s", diff)
+	}
+}
+
+// checkOlderGoldens opens encodings from before fields were added: kind.N.hex.
+func checkOlderGoldens(t *testing.T, name string, kind protoreflect.FieldDescriptor) {
+	t.Helper()
+	older, err := filepath.Glob(filepath.Join("testdata", "golden", name+".*.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range older {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := hex.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c replogv1.Command
+		if err := proto.Unmarshal(data, &c); err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		m := c.ProtoReflect()
+		if set := m.WhichOneof(kind.ContainingOneof()); set == nil || set.Name() != kind.Name() || len(m.GetUnknown())+len(m.Get(kind).Message().GetUnknown()) > 0 {
+			t.Errorf("%s is read as another command: %v", path, &c)
+		}
 	}
 }
 

@@ -97,7 +97,9 @@ func (g gen) spec() model.AppSpec {
 		return s
 	}
 	restart := rapid.SampledFrom([]model.Restart{model.RestartAlways, model.RestartAlways, model.RestartNever}).Draw(g.rt, "restart")
-	return commandSpec(g.num("copies", 0, 3), g.num("completions", 0, 4), restart)
+	s := commandSpec(g.num("copies", 0, 3), g.num("completions", 0, 4), restart)
+	s.Disconnect = rapid.SampledFrom([]model.DisconnectPolicy{"", model.DisconnectKeep, model.DisconnectSingleton}).Draw(g.rt, "disconnect")
+	return s
 }
 
 func (g gen) placements() []*replogv1.Placement {
@@ -130,7 +132,14 @@ func (g gen) workerCommand() *replogv1.Command {
 	case 2:
 		return leave(id, inc)
 	case 3, 4:
-		return mark(id, inc, seq, rapid.SampledFrom(model.WorkerStates()).Draw(g.rt, "mark"))
+		c := mark(id, inc, seq, rapid.SampledFrom(model.WorkerStates()).Draw(g.rt, "mark"))
+		m := c.GetMarkWorker()
+		m.ProcessGone = rapid.Bool().Draw(g.rt, "process gone")
+		m.RestartWindowMilli = rapid.SampledFrom([]int64{0, 1, 1000, 60_000, model.MaxRestartMilli, model.MaxRestartMilli + 1}).Draw(g.rt, "window")
+		if w, ok := g.v.Worker(model.WorkerID(id)); ok {
+			m.HeardTick = max(0, w.HeardTick+int64(g.num("heard", -1, 1)))
+		}
+		return c
 	default:
 		return report(id, inc, seq+1, g.reportsOn(id)...)
 	}

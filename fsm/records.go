@@ -76,7 +76,7 @@ func (t *tx) setWorkerState(w *model.Worker, state model.WorkerState, reason str
 		t.gone.remove(goneKey(w))
 	}
 	w.State, w.StateReason = state, model.TrimReason(reason)
-	w.StateWall, w.StateTick = t.wall, t.tick
+	w.StateWall, w.StateTick, w.RestartUntil = t.wall, t.tick, 0
 	if !state.Gone() {
 		return
 	}

@@ -21,7 +21,7 @@ func samples() map[string]*replogv1.Command {
 	spec := commandSpec(3, 9, model.RestartNever)
 	spec.CoresMax, spec.MaxRuntimeMilli = 12, 60_000
 	spec.Profile.Resources = map[string]int{"gpu": 1}
-	spec.Command.Dir = "/srv"
+	spec.Command.Dir, spec.Disconnect = "/srv", model.DisconnectSingleton
 	t := targets(sampleApp, 1, 4)
 	t.GetSetTargets().Profiles = []*replogv1.NumberedProfile{{Id: 1, Profile: ProfileToProto(spec.Profile)}}
 	p := placement(sampleApp, "w1", 1, 1)
@@ -30,6 +30,9 @@ func samples() map[string]*replogv1.Command {
 	l.GetLeaveWorker().Reason = "it was stopped"
 	rep := ended(sampleApp, 1, model.ExecutorFailed, model.CauseApp, 3, 0)
 	rep.Pid, rep.Signal, rep.Reason = 41, 9, "out of memory"
+	dead := mark("w1", 1, 2, model.WorkerDead)
+	m := dead.GetMarkWorker()
+	m.RestartWindowMilli, m.ProcessGone, m.Beat, m.HeardTick = 60_000, true, 17, 90_000
 	out := map[string]*replogv1.Command{
 		"init_cluster":      initCluster("c2"),
 		"register_master":   {Kind: &replogv1.Command_RegisterMaster{RegisterMaster: &replogv1.RegisterMaster{Master: MasterToProto(&model.Master{ID: "m2", GRPCAddr: "h:7070", RaftAddr: "h:7071", SerfAddr: "h:7072", HTTPAddr: "h:8080", Version: "v1"})}}},
@@ -37,7 +40,7 @@ func samples() map[string]*replogv1.Command {
 		"set_settings":      setting(SettingDefaultCores, "8"),
 		"register_worker":   regWorker("w1", 2, 4, says(sampleApp, 1, model.ExecutorRunning), rep),
 		"leave_worker":      l,
-		"mark_worker":       mark("w1", 1, 2, model.WorkerDead),
+		"mark_worker":       dead,
 		"register_app":      regApp(spec),
 		"finish_app":        finish(sampleApp, model.AppFailed, 3),
 		"kill_app":          killApp(sampleApp),

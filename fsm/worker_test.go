@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/hearthd/hearth/model"
@@ -22,10 +23,10 @@ func TestAWorkerRegistersAndComesBack(t *testing.T) {
 	if x := w.worker("w1"); x.State != model.WorkerAlive || x.Offer.Cores != 4 {
 		t.Errorf("worker = %+v, want ALIVE with the new offer", x)
 	}
-	hash := w.v().HashString()
-	w.must(regWorker("w1", 2, 4))
-	if w.v().HashString() != hash {
-		t.Error("the same Hello again changed something")
+	before := *w.worker("w1")
+	w.after(1).must(regWorker("w1", 2, 4))
+	if before.HeardTick, before.ChangeIndex = w.tick, w.index; !reflect.DeepEqual(&before, w.worker("w1")) {
+		t.Errorf("the same Hello again changed more than when the worker was heard: %+v, was %+v", w.worker("w1"), before)
 	}
 	w.must(mark("w1", 2, 0, model.WorkerDead))
 	w.refused(regWorker("w1", 2, 4), model.RejectIncarnation)
@@ -138,10 +139,9 @@ func TestAnInventoryIsComparedWithTheState(t *testing.T) {
 func TestAnInventoryEntryThatTheStateDoesNotKnowChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).withWorkers(1, 8)
-	hash := w.v().HashString()
 	w.must(regWorker("w1", 1, 8, says("app-20261130061500-0042", 3, model.ExecutorRunning)))
-	if w.v().HashString() != hash {
-		t.Error("an unknown executor in an inventory changed the state")
+	if len(w.last.Changes) != 1 || w.last.Changes[0].Kind != ChangeWorker {
+		t.Errorf("an unknown executor in an inventory changed the state: %v", w.last.Changes)
 	}
 }
 
@@ -205,5 +205,113 @@ func TestOnlySomeGoneWorkersAreKept(t *testing.T) {
 	}
 	if err := w.v().CheckInvariants(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAVerdictOnABeatBeforeTheLastHelloIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(1, 8)
+	judged := func(heard int64) *replogv1.Command {
+		c := mark("w1", 1, 0, model.WorkerDead)
+		c.GetMarkWorker().Beat, c.GetMarkWorker().HeardTick = 7, heard
+		return c
+	}
+	beat := w.tick
+	w.after(20_000).must(regWorker("w1", 1, 8)) // the same incarnation on a new session
+	w.refused(judged(beat), model.RejectEvidence)
+	w.refused(judged(w.tick-1), model.RejectEvidence)
+	w.must(judged(w.tick))
+}
+
+func restart(id string, inc, seq uint64, window int64) *replogv1.Command {
+	c := mark(id, inc, seq, model.WorkerRestarting)
+	c.GetMarkWorker().RestartWindowMilli = window
+	return c
+}
+
+func TestNothingIsHeldAgainstARestartingWorkerUntilItsTimeIsUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(1, 8)
+	app := w.must(regApp(driverSpec())).App
+	id := w.placed(app, "w1", 1)
+	w.refused(restart("w1", 1, 0, 0), model.RejectInvalid)
+	w.refused(restart("w1", 1, 0, model.MaxRestartMilli+1), model.RejectInvalid)
+	w.refused(restart("w1", 1, 5, 60_000), model.RejectEvidence)
+	w.must(restart("w1", 1, 0, 60_000))
+	if x := w.worker("w1"); x.State != model.WorkerRestarting || x.RestartUntil != w.tick+60_000 {
+		t.Fatalf("worker = %+v, want RESTARTING until %d", x, w.tick+60_000)
+	}
+	if v := w.do(place(placement(app, "w1", 1, 1)))[0].Placements[0]; v.Rejection != model.RejectWorkerNotAlive {
+		t.Errorf("a placement on a restarting worker: %q (%s), want %q", v.Rejection, v.Text, model.RejectWorkerNotAlive)
+	}
+	w.after(59_999)
+	for _, s := range []model.WorkerState{model.WorkerAlive, model.WorkerUnreachable, model.WorkerDead} {
+		w.refused(mark("w1", 1, 0, s), model.RejectTransition)
+	}
+	w.must(restart("w1", 1, 0, 10_000)) // it asks for more time
+	w.after(9_999).refused(mark("w1", 1, 0, model.WorkerDead), model.RejectTransition)
+	if e := w.executor(app, model.ExecutorID(id)); e.State != model.ExecutorPlaced {
+		t.Errorf("its executor is %s, want it as it was", e.State)
+	}
+	w.after(1).must(mark("w1", 1, 0, model.WorkerDead))
+	if e := w.executor(app, model.ExecutorID(id)); e.State != model.ExecutorLost {
+		t.Errorf("after its time the executor is %s, want LOST", e.State)
+	}
+	w.refused(restart("w1", 1, 0, 60_000), model.RejectTransition)
+}
+
+func TestAHelloEndsARestartAndItsChildrenStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(1, 8)
+	app := w.must(regApp(commandSpec(2, 0, model.RestartAlways))).App
+	kept, gone := w.placed(app, "w1", 1), w.placed(app, "w1", 1)
+	w.report1("w1", says(app, kept, model.ExecutorRunning), says(app, gone, model.ExecutorRunning))
+	w.must(restart("w1", 1, 1, 60_000))
+	w.after(3000).must(regWorker("w1", 2, 8, says(app, kept, model.ExecutorRunning)))
+	if x := w.worker("w1"); x.State != model.WorkerAlive || x.RestartUntil != 0 || x.Incarnation != 2 {
+		t.Errorf("worker = %+v, want ALIVE in incarnation 2", x)
+	}
+	if e := w.executor(app, model.ExecutorID(kept)); e.State != model.ExecutorRunning || e.Incarnation != 2 {
+		t.Errorf("the adopted executor is %+v, want RUNNING in incarnation 2", e)
+	}
+	if e := w.executor(app, model.ExecutorID(gone)); e.State != model.ExecutorLost {
+		t.Errorf("the executor that it came back without is %s, want LOST", e.State)
+	}
+}
+
+func TestSingletonsOutliveARefusalUntilTheTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(2, 8)
+	single := commandSpec(1, 0, model.RestartAlways)
+	single.Disconnect = model.DisconnectSingleton
+	one, many := w.must(regApp(single)).App, w.must(regApp(driverSpec())).App
+	w.placed(one, "w1", 1)
+	w.placed(many, "w1", 1)
+	w.placed(many, "w2", 1)
+	gone := func(id string) *replogv1.Command {
+		c := mark(id, 1, 0, model.WorkerDead)
+		c.GetMarkWorker().ProcessGone = true
+		return c
+	}
+	w.must(gone("w1"))
+	if x := w.worker("w1"); x.State != model.WorkerUnreachable {
+		t.Errorf("the worker is %s, want UNREACHABLE while it has a singleton", x.State)
+	}
+	if e := w.executor(many, 0); e.State != model.ExecutorLost {
+		t.Errorf("the ordinary executor is %s, want LOST", e.State)
+	}
+	if e := w.executor(one, 0); e.State != model.ExecutorPlaced {
+		t.Errorf("the singleton is %s, want it as it was", e.State)
+	}
+	if res := w.must(gone("w1")); !res.Repeated || len(w.last.Changes) > 0 {
+		t.Errorf("the same verdict again: %+v, changes %v; want a repeat", res, w.last.Changes)
+	}
+	w.must(mark("w1", 1, 0, model.WorkerDead))
+	if e := w.executor(one, 0); e.State != model.ExecutorLost {
+		t.Errorf("after the timeout the singleton is %s, want LOST", e.State)
+	}
+	w.must(gone("w2"))
+	if x := w.worker("w2"); x.State != model.WorkerDead {
+		t.Errorf("a worker without singletons is %s, want DEAD at once", x.State)
 	}
 }

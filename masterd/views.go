@@ -110,10 +110,20 @@ func workerViews(v *fsm.View) []model.WorkerView {
 			Resources: emptyIfNil(w.Offer.Resources), ResourcesUsed: emptyIfNil(u.Resources),
 			Labels: labels(w.Offer.Labels), Executors: u.Executors,
 			RegisteredWall: model.RFC3339(w.RegisteredWall), Version: w.Offer.Version,
+			RestartLeft: restartLeft(v, w),
 		})
 		return true
 	})
 	return out
+}
+
+// restartLeft is how long a RESTARTING worker may still be away, in ms, as far
+// as this replica's clock has come.
+func restartLeft(v *fsm.View, w *model.Worker) int64 {
+	if w.State != model.WorkerRestarting {
+		return 0
+	}
+	return max(1, w.RestartUntil-v.Tick())
 }
 
 func emptyIfNil(r model.Resources) map[string][]string {
@@ -141,6 +151,7 @@ func appView(v *fsm.View, a *model.App) model.AppView {
 		MemoryMiB: a.Spec.Profile.MemoryMiB, ExecutorCores: a.Spec.Profile.Cores,
 		Completed: a.Completed, Completions: a.Spec.Completions, Failures: len(a.Failures),
 		SubmittedAt: model.RFC3339(a.SubmittedWall), StartedAt: model.RFC3339(a.StartedWall), EndedAt: model.RFC3339(a.EndedWall),
+		Disconnect:  string(a.Spec.Disconnect.Effective()),
 		ChangeIndex: a.ChangeIndex,
 	}
 	for _, n := range a.Live {

@@ -55,6 +55,32 @@ const (
 	RestartNever  Restart = "never"  // the first failure fails the application
 )
 
+// DisconnectPolicy says what a worker does with an executor while it cannot
+// tell its own isolation from a cluster without a leader (design 7).
+type DisconnectPolicy string
+
+// Disconnect policies. The empty one is DisconnectKeep.
+const (
+	// DisconnectKeep lets the executor run on; what became of it is sorted out
+	// when the worker is back.
+	DisconnectKeep DisconnectPolicy = "keep"
+	// DisconnectSingleton lets no two copies run at once: a cut-off worker ends
+	// its copy by itself before the leader replaces it, and the leader waits
+	// worker_timeout before it does.
+	DisconnectSingleton DisconnectPolicy = "singleton"
+)
+
+// Singleton reports whether the policy is DisconnectSingleton.
+func (p DisconnectPolicy) Singleton() bool { return p == DisconnectSingleton }
+
+// Effective is the policy with its default filled in.
+func (p DisconnectPolicy) Effective() DisconnectPolicy {
+	if p == "" {
+		return DisconnectKeep
+	}
+	return p
+}
+
 // AppSpec is what a client registers. It is immutable after registration.
 type AppSpec struct {
 	Name string
@@ -79,6 +105,9 @@ type AppSpec struct {
 	// DriverAddr is the host:port where executors reach the driver
 	// (AppKindDriver only).
 	DriverAddr string
+	// Disconnect is what happens to executors on a worker that is cut off;
+	// "" = DisconnectKeep.
+	Disconnect DisconnectPolicy
 }
 
 // Clone returns a deep copy.

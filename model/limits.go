@@ -57,6 +57,10 @@ const (
 	BackoffMaxMilli    = 30 * 1000
 )
 
+// MaxRestartMilli bounds how long a worker may be away for a planned restart,
+// in ms of cluster clock.
+const MaxRestartMilli = 10 * 60 * 1000
+
 // Deadlines of an executor's states, in ms (design 8).
 const (
 	PlacedResendMilli  = 5 * 1000

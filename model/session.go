@@ -47,6 +47,13 @@ type WorkerUp struct {
 	Report *WorkerReport
 	// Leave asks the leader to commit LEFT; all processes are gone.
 	Leave *WorkerLeave
+	// Restart asks the leader to commit RESTARTING: this process is about to
+	// be replaced and keeps its children. Answered by WorkerDown.RestartOK.
+	Restart *WorkerRestart
+	// Stopping says that the worker has begun to stop: from now on nothing new
+	// is placed here. Soft: forgotten with the session or the leader, not
+	// answered.
+	Stopping *WorkerStopping
 }
 
 // Beat is answered with the same number.
@@ -66,6 +73,14 @@ type WorkerLeave struct {
 	Reason string
 }
 
+// WorkerRestart says for how long the worker may be away, from the commit on.
+type WorkerRestart struct {
+	WindowMilli int64 // 1 to MaxRestartMilli
+}
+
+// WorkerStopping says that a graceful stop has begun.
+type WorkerStopping struct{}
+
 // WorkerDown is one message from leader to worker: exactly one field is set.
 type WorkerDown struct {
 	Welcome   *WorkerWelcome
@@ -78,6 +93,9 @@ type WorkerDown struct {
 	// the worker says Hello again on a new session with a new incarnation.
 	Rehello *Rehello
 	LeaveOK *LeaveOK
+	// RestartOK: RESTARTING is committed; the worker says "keep" to its keeper
+	// and ends.
+	RestartOK *RestartOK
 }
 
 // WorkerWelcome answers Hello once the registration is committed.
@@ -100,7 +118,7 @@ type ReportAck struct {
 type LaunchOrder struct {
 	Fence      Fence
 	Ref        ExecutorRef
-	Spec       AppSpec // Kind, Name, User, Command, Files, DriverAddr are used
+	Spec       AppSpec // Kind, Name, User, Command, Files, DriverAddr, Disconnect are used
 	Profile    int
 	Cores      int
 	MemoryMiB  int64
@@ -132,6 +150,9 @@ type Rehello struct {
 
 // LeaveOK says that LEFT is committed.
 type LeaveOK struct{}
+
+// RestartOK says that RESTARTING is committed.
+type RestartOK struct{}
 
 // DriverHello opens a driver's session.
 type DriverHello struct {

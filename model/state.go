@@ -91,19 +91,36 @@ func (s ExecutorState) CanBecome(next ExecutorState) bool {
 // WorkerState is the state of a worker.
 type WorkerState string
 
-// Worker states that exist today. RESTARTING, DRAINING and DRAINED are
-// reserved words of the design.
+// Worker states that exist today. DRAINING and DRAINED are reserved words of
+// the design.
 const (
 	WorkerAlive       WorkerState = "ALIVE"
 	WorkerUnreachable WorkerState = "UNREACHABLE"
-	WorkerDead        WorkerState = "DEAD"
-	WorkerLeft        WorkerState = "LEFT"
+	// WorkerRestarting: the worker has said that its process is replaced and
+	// keeps its children; nothing is held against its absence until
+	// Worker.RestartUntil.
+	WorkerRestarting WorkerState = "RESTARTING"
+	WorkerDead       WorkerState = "DEAD"
+	WorkerLeft       WorkerState = "LEFT"
 )
+
+// workerNext holds the legal transitions. Out of DEAD and LEFT only a new
+// incarnation leads.
+var workerNext = map[WorkerState][]WorkerState{ //nolint:gochecknoglobals // a constant table
+	WorkerAlive:       {WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerUnreachable: {WorkerAlive, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerRestarting:  {WorkerAlive, WorkerUnreachable, WorkerDead, WorkerLeft},
+	WorkerDead:        {WorkerAlive, WorkerLeft},
+	WorkerLeft:        {WorkerAlive},
+}
 
 // WorkerStates lists every worker state.
 func WorkerStates() []WorkerState {
-	return []WorkerState{WorkerAlive, WorkerUnreachable, WorkerDead, WorkerLeft}
+	return []WorkerState{WorkerAlive, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft}
 }
+
+// CanBecome reports whether next may follow s.
+func (s WorkerState) CanBecome(next WorkerState) bool { return slices.Contains(workerNext[s], next) }
 
 // Gone reports whether nothing of ours runs on the worker any more.
 func (s WorkerState) Gone() bool { return s == WorkerDead || s == WorkerLeft }

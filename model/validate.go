@@ -25,6 +25,9 @@ func (s AppSpec) Validate() error {
 	if s.MaxRuntimeMilli < 0 {
 		bad("max_runtime_ms %d: must not be negative", s.MaxRuntimeMilli)
 	}
+	if p := s.Disconnect.Effective(); p != DisconnectKeep && p != DisconnectSingleton {
+		bad("disconnect %q: must be %q or %q", s.Disconnect, DisconnectKeep, DisconnectSingleton)
+	}
 	errs = append(errs, s.Profile.validate()...)
 	errs = append(errs, s.Command.validate()...)
 	for _, f := range s.Files {

@@ -67,6 +67,9 @@ type WorkerView struct {
 	Executors      int                 `json:"executors"`
 	RegisteredWall string              `json:"registered_at"`
 	Version        string              `json:"build_version"`
+	// RestartLeft is how long a RESTARTING worker may still be away; 0 in any
+	// other state.
+	RestartLeft int64 `json:"restart_left_ms"`
 }
 
 // AppView is one application; Executors is filled by `hearth app ID` only.
@@ -94,6 +97,7 @@ type AppView struct {
 	SubmittedAt   string         `json:"submitted_at"`
 	StartedAt     string         `json:"started_at"`
 	EndedAt       string         `json:"ended_at"`
+	Disconnect    string         `json:"disconnect"` // keep or singleton
 	Executors     []ExecutorView `json:"executors,omitempty"`
 	ChangeIndex   uint64         `json:"change_index"`
 }

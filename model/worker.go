@@ -34,6 +34,12 @@ type Worker struct {
 	RegisteredWall int64 // ms since 1970, for display
 	StateWall      int64 // ms since 1970, for display
 	StateTick      int64 // cluster clock, ms
+	// RestartUntil is the cluster clock, in ms, until which a RESTARTING
+	// worker may be away; 0 in any other state.
+	RestartUntil int64
+	// HeardTick is the cluster clock, in ms, at which the last Hello or report
+	// of the worker was applied. A verdict on older evidence is refused.
+	HeardTick int64
 	// Overcommitted: the offer was lowered below what its executors hold.
 	// Nothing new is placed until enough of them have ended.
 	Overcommitted bool

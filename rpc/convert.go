@@ -118,6 +118,7 @@ func specToWire(s model.AppSpec) *pb.AppSpec {
 		Restart:      string(s.Restart),
 		MaxRuntimeMs: s.MaxRuntimeMilli,
 		DriverAddr:   s.DriverAddr,
+		Disconnect:   string(s.Disconnect),
 	}
 }
 
@@ -139,6 +140,7 @@ func specFromWire(s *pb.AppSpec) model.AppSpec {
 		Restart:         model.Restart(s.GetRestart()),
 		MaxRuntimeMilli: s.GetMaxRuntimeMs(),
 		DriverAddr:      s.GetDriverAddr(),
+		Disconnect:      model.DisconnectPolicy(s.GetDisconnect()),
 	}
 }
 

@@ -58,6 +58,7 @@ func workerViewToWire(v model.WorkerView) *pb.WorkerView {
 		Cores: int64(v.Cores), CoresUsed: int64(v.CoresUsed), MemoryMib: v.MemoryMiB, MemoryUsedMib: v.MemoryUsedMiB,
 		Resources: resourcesToWire(v.Resources), ResourcesUsed: resourcesToWire(v.ResourcesUsed), Labels: v.Labels,
 		Executors: int64(v.Executors), RegisteredAt: v.RegisteredWall, BuildVersion: v.Version,
+		RestartLeftMs: v.RestartLeft,
 	}
 }
 
@@ -70,6 +71,7 @@ func workerViewFromWire(v *pb.WorkerView) model.WorkerView {
 		Resources:     orEmpty(resourcesFromWire[map[string][]string](v.GetResources())),
 		ResourcesUsed: orEmpty(resourcesFromWire[map[string][]string](v.GetResourcesUsed())),
 		Labels:        orEmpty(v.GetLabels()), Executors: int(v.GetExecutors()), RegisteredWall: v.GetRegisteredAt(), Version: v.GetBuildVersion(),
+		RestartLeft: v.GetRestartLeftMs(),
 	}
 }
 
@@ -82,6 +84,7 @@ func appViewToWire(v model.AppView) *pb.AppView {
 		Completed: int64(v.Completed), Completions: int64(v.Completions), Failures: int64(v.Failures),
 		SubmittedAt: v.SubmittedAt, StartedAt: v.StartedAt, EndedAt: v.EndedAt,
 		Executors: each(v.Executors, executorViewToWire), ChangeIndex: v.ChangeIndex,
+		Disconnect: v.Disconnect,
 	}
 }
 
@@ -94,7 +97,7 @@ func appViewFromWire(v *pb.AppView) model.AppView {
 		Running: int(v.GetRunningExecutors()), Target: int(v.GetTargetExecutors()), Completed: int(v.GetCompleted()),
 		Completions: int(v.GetCompletions()), Failures: int(v.GetFailures()), SubmittedAt: v.GetSubmittedAt(),
 		StartedAt: v.GetStartedAt(), EndedAt: v.GetEndedAt(), Executors: each(v.GetExecutors(), executorViewFromWire),
-		ChangeIndex: v.GetChangeIndex(),
+		ChangeIndex: v.GetChangeIndex(), Disconnect: v.GetDisconnect(),
 	}
 }
 

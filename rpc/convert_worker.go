@@ -27,6 +27,10 @@ func workerUpToWire(m model.WorkerUp) *pb.WorkerUp {
 		}}}
 	case m.Leave != nil:
 		return &pb.WorkerUp{Kind: &pb.WorkerUp_Leave{Leave: &pb.WorkerLeave{Reason: m.Leave.Reason}}}
+	case m.Restart != nil:
+		return &pb.WorkerUp{Kind: &pb.WorkerUp_Restart{Restart: &pb.WorkerRestart{WindowMs: m.Restart.WindowMilli}}}
+	case m.Stopping != nil:
+		return &pb.WorkerUp{Kind: &pb.WorkerUp_Stopping{Stopping: &pb.WorkerStopping{}}}
 	}
 	return &pb.WorkerUp{}
 }
@@ -44,6 +48,10 @@ func workerUpFromWire(m *pb.WorkerUp) (model.WorkerUp, bool) {
 		}}, true
 	case *pb.WorkerUp_Leave:
 		return model.WorkerUp{Leave: &model.WorkerLeave{Reason: k.Leave.GetReason()}}, true
+	case *pb.WorkerUp_Restart:
+		return model.WorkerUp{Restart: &model.WorkerRestart{WindowMilli: k.Restart.GetWindowMs()}}, true
+	case *pb.WorkerUp_Stopping:
+		return model.WorkerUp{Stopping: &model.WorkerStopping{}}, true
 	}
 	return model.WorkerUp{}, false
 }
@@ -120,6 +128,8 @@ func workerDownToWire(m model.WorkerDown) *pb.WorkerDown {
 		out.Kind = &pb.WorkerDown_Rehello{Rehello: &pb.Rehello{Fence: fenceToWire(m.Rehello.Fence), Reason: m.Rehello.Reason}}
 	case m.LeaveOK != nil:
 		out.Kind = &pb.WorkerDown_LeaveOk{LeaveOk: &pb.LeaveOK{}}
+	case m.RestartOK != nil:
+		out.Kind = &pb.WorkerDown_RestartOk{RestartOk: &pb.RestartOK{}}
 	}
 	return out
 }
@@ -151,6 +161,8 @@ func workerDownFromWire(m *pb.WorkerDown) (model.WorkerDown, bool) {
 		return model.WorkerDown{Rehello: &model.Rehello{Fence: fenceFromWire(k.Rehello.GetFence()), Reason: k.Rehello.GetReason()}}, true
 	case *pb.WorkerDown_LeaveOk:
 		return model.WorkerDown{LeaveOK: &model.LeaveOK{}}, true
+	case *pb.WorkerDown_RestartOk:
+		return model.WorkerDown{RestartOK: &model.RestartOK{}}, true
 	}
 	return model.WorkerDown{}, false
 }

@@ -1268,6 +1268,7 @@ type WorkerView struct {
 	Executors     int64                  `protobuf:"varint,17,opt,name=executors,proto3" json:"executors,omitempty"`
 	RegisteredAt  string                 `protobuf:"bytes,18,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
 	BuildVersion  string                 `protobuf:"bytes,19,opt,name=build_version,json=buildVersion,proto3" json:"build_version,omitempty"`
+	RestartLeftMs int64                  `protobuf:"varint,20,opt,name=restart_left_ms,json=restartLeftMs,proto3" json:"restart_left_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1435,6 +1436,13 @@ func (x *WorkerView) GetBuildVersion() string {
 	return ""
 }
 
+func (x *WorkerView) GetRestartLeftMs() int64 {
+	if x != nil {
+		return x.RestartLeftMs
+	}
+	return 0
+}
+
 type AppView struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Version           int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -1462,6 +1470,7 @@ type AppView struct {
 	EndedAt           string                 `protobuf:"bytes,23,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	Executors         []*ExecutorView        `protobuf:"bytes,24,rep,name=executors,proto3" json:"executors,omitempty"`
 	ChangeIndex       uint64                 `protobuf:"varint,25,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	Disconnect        string                 `protobuf:"bytes,26,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1669,6 +1678,13 @@ func (x *AppView) GetChangeIndex() uint64 {
 		return x.ChangeIndex
 	}
 	return 0
+}
+
+func (x *AppView) GetDisconnect() string {
+	if x != nil {
+		return x.Disconnect
+	}
+	return ""
 }
 
 type ExecutorView struct {
@@ -2023,7 +2039,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\n" +
 	" \x01(\x04R\tlastIndex\x12#\n" +
-	"\rbuild_version\x18\v \x01(\tR\fbuildVersion\"\xba\a\n" +
+	"\rbuild_version\x18\v \x01(\tR\fbuildVersion\"\xe2\a\n" +
 	"\n" +
 	"WorkerView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2047,7 +2063,8 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x06labels\x18\x10 \x03(\v2).hearth.cluster.v1.WorkerView.LabelsEntryR\x06labels\x12\x1c\n" +
 	"\texecutors\x18\x11 \x01(\x03R\texecutors\x12#\n" +
 	"\rregistered_at\x18\x12 \x01(\tR\fregisteredAt\x12#\n" +
-	"\rbuild_version\x18\x13 \x01(\tR\fbuildVersion\x1aZ\n" +
+	"\rbuild_version\x18\x13 \x01(\tR\fbuildVersion\x12&\n" +
+	"\x0frestart_left_ms\x18\x14 \x01(\x03R\rrestartLeftMs\x1aZ\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\x1a^\n" +
@@ -2056,7 +2073,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x06\n" +
 	"\aAppView\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2084,7 +2101,10 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"started_at\x18\x16 \x01(\tR\tstartedAt\x12\x19\n" +
 	"\bended_at\x18\x17 \x01(\tR\aendedAt\x12=\n" +
 	"\texecutors\x18\x18 \x03(\v2\x1f.hearth.cluster.v1.ExecutorViewR\texecutors\x12!\n" +
-	"\fchange_index\x18\x19 \x01(\x04R\vchangeIndex\"\xc4\x04\n" +
+	"\fchange_index\x18\x19 \x01(\x04R\vchangeIndex\x12\x1e\n" +
+	"\n" +
+	"disconnect\x18\x1a \x01(\tR\n" +
+	"disconnect\"\xc4\x04\n" +
 	"\fExecutorView\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\x12\x18\n" +

@@ -617,6 +617,7 @@ type AppSpec struct {
 	Restart       string                 `protobuf:"bytes,10,opt,name=restart,proto3" json:"restart,omitempty"`
 	MaxRuntimeMs  int64                  `protobuf:"varint,11,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
 	DriverAddr    string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
+	Disconnect    string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +732,13 @@ func (x *AppSpec) GetMaxRuntimeMs() int64 {
 func (x *AppSpec) GetDriverAddr() string {
 	if x != nil {
 		return x.DriverAddr
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDisconnect() string {
+	if x != nil {
+		return x.Disconnect
 	}
 	return ""
 }
@@ -893,7 +901,7 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x9e\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xbe\x03\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -908,7 +916,10 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	" \x01(\tR\arestart\x12$\n" +
 	"\x0emax_runtime_ms\x18\v \x01(\x03R\fmaxRuntimeMs\x12\x1f\n" +
 	"\vdriver_addr\x18\f \x01(\tR\n" +
-	"driverAddr\"\x86\x01\n" +
+	"driverAddr\x12\x1e\n" +
+	"\n" +
+	"disconnect\x18\r \x01(\tR\n" +
+	"disconnect\"\x86\x01\n" +
 	"\n" +
 	"LogRequest\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1e.hearth.cluster.v1.ExecutorRefR\x03ref\x12\x16\n" +

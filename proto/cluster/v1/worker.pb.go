@@ -83,6 +83,8 @@ type WorkerUp struct {
 	//	*WorkerUp_Beat
 	//	*WorkerUp_Report
 	//	*WorkerUp_Leave
+	//	*WorkerUp_Restart
+	//	*WorkerUp_Stopping
 	Kind          isWorkerUp_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -161,6 +163,24 @@ func (x *WorkerUp) GetLeave() *WorkerLeave {
 	return nil
 }
 
+func (x *WorkerUp) GetRestart() *WorkerRestart {
+	if x != nil {
+		if x, ok := x.Kind.(*WorkerUp_Restart); ok {
+			return x.Restart
+		}
+	}
+	return nil
+}
+
+func (x *WorkerUp) GetStopping() *WorkerStopping {
+	if x != nil {
+		if x, ok := x.Kind.(*WorkerUp_Stopping); ok {
+			return x.Stopping
+		}
+	}
+	return nil
+}
+
 type isWorkerUp_Kind interface {
 	isWorkerUp_Kind()
 }
@@ -181,6 +201,14 @@ type WorkerUp_Leave struct {
 	Leave *WorkerLeave `protobuf:"bytes,4,opt,name=leave,proto3,oneof"`
 }
 
+type WorkerUp_Restart struct {
+	Restart *WorkerRestart `protobuf:"bytes,5,opt,name=restart,proto3,oneof"`
+}
+
+type WorkerUp_Stopping struct {
+	Stopping *WorkerStopping `protobuf:"bytes,6,opt,name=stopping,proto3,oneof"`
+}
+
 func (*WorkerUp_Hello) isWorkerUp_Kind() {}
 
 func (*WorkerUp_Beat) isWorkerUp_Kind() {}
@@ -188,6 +216,10 @@ func (*WorkerUp_Beat) isWorkerUp_Kind() {}
 func (*WorkerUp_Report) isWorkerUp_Kind() {}
 
 func (*WorkerUp_Leave) isWorkerUp_Kind() {}
+
+func (*WorkerUp_Restart) isWorkerUp_Kind() {}
+
+func (*WorkerUp_Stopping) isWorkerUp_Kind() {}
 
 type WorkerDown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -201,6 +233,7 @@ type WorkerDown struct {
 	//	*WorkerDown_AppEnded
 	//	*WorkerDown_Rehello
 	//	*WorkerDown_LeaveOk
+	//	*WorkerDown_RestartOk
 	Kind          isWorkerDown_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -315,6 +348,15 @@ func (x *WorkerDown) GetLeaveOk() *LeaveOK {
 	return nil
 }
 
+func (x *WorkerDown) GetRestartOk() *RestartOK {
+	if x != nil {
+		if x, ok := x.Kind.(*WorkerDown_RestartOk); ok {
+			return x.RestartOk
+		}
+	}
+	return nil
+}
+
 type isWorkerDown_Kind interface {
 	isWorkerDown_Kind()
 }
@@ -351,6 +393,10 @@ type WorkerDown_LeaveOk struct {
 	LeaveOk *LeaveOK `protobuf:"bytes,8,opt,name=leave_ok,json=leaveOk,proto3,oneof"`
 }
 
+type WorkerDown_RestartOk struct {
+	RestartOk *RestartOK `protobuf:"bytes,9,opt,name=restart_ok,json=restartOk,proto3,oneof"`
+}
+
 func (*WorkerDown_Welcome) isWorkerDown_Kind() {}
 
 func (*WorkerDown_BeatAck) isWorkerDown_Kind() {}
@@ -366,6 +412,8 @@ func (*WorkerDown_AppEnded) isWorkerDown_Kind() {}
 func (*WorkerDown_Rehello) isWorkerDown_Kind() {}
 
 func (*WorkerDown_LeaveOk) isWorkerDown_Kind() {}
+
+func (*WorkerDown_RestartOk) isWorkerDown_Kind() {}
 
 type Fence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1291,6 +1339,122 @@ func (*LeaveOK) Descriptor() ([]byte, []int) {
 	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
+type WorkerRestart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WindowMs      int64                  `protobuf:"varint,1,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerRestart) Reset() {
+	*x = WorkerRestart{}
+	mi := &file_cluster_v1_worker_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerRestart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerRestart) ProtoMessage() {}
+
+func (x *WorkerRestart) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_worker_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerRestart.ProtoReflect.Descriptor instead.
+func (*WorkerRestart) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WorkerRestart) GetWindowMs() int64 {
+	if x != nil {
+		return x.WindowMs
+	}
+	return 0
+}
+
+type WorkerStopping struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerStopping) Reset() {
+	*x = WorkerStopping{}
+	mi := &file_cluster_v1_worker_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerStopping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerStopping) ProtoMessage() {}
+
+func (x *WorkerStopping) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_worker_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerStopping.ProtoReflect.Descriptor instead.
+func (*WorkerStopping) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{17}
+}
+
+type RestartOK struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartOK) Reset() {
+	*x = RestartOK{}
+	mi := &file_cluster_v1_worker_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartOK) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartOK) ProtoMessage() {}
+
+func (x *RestartOK) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_worker_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartOK.ProtoReflect.Descriptor instead.
+func (*RestartOK) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{18}
+}
+
 var File_cluster_v1_worker_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_worker_proto_rawDesc = "" +
@@ -1298,13 +1462,15 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\x17cluster/v1/worker.proto\x12\x11hearth.cluster.v1\x1a\x17cluster/v1/common.proto\"J\n" +
 	"\x0eWorkerIdentity\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xec\x01\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xeb\x02\n" +
 	"\bWorkerUp\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.hearth.cluster.v1.WorkerHelloH\x00R\x05hello\x12-\n" +
 	"\x04beat\x18\x02 \x01(\v2\x17.hearth.cluster.v1.BeatH\x00R\x04beat\x129\n" +
 	"\x06report\x18\x03 \x01(\v2\x1f.hearth.cluster.v1.WorkerReportH\x00R\x06report\x126\n" +
-	"\x05leave\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.WorkerLeaveH\x00R\x05leaveB\x06\n" +
-	"\x04kind\"\xe7\x03\n" +
+	"\x05leave\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.WorkerLeaveH\x00R\x05leave\x12<\n" +
+	"\arestart\x18\x05 \x01(\v2 .hearth.cluster.v1.WorkerRestartH\x00R\arestart\x12?\n" +
+	"\bstopping\x18\x06 \x01(\v2!.hearth.cluster.v1.WorkerStoppingH\x00R\bstoppingB\x06\n" +
+	"\x04kind\"\xa6\x04\n" +
 	"\n" +
 	"WorkerDown\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .hearth.cluster.v1.WorkerWelcomeH\x00R\awelcome\x124\n" +
@@ -1315,7 +1481,9 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\x04kill\x18\x05 \x01(\v2\x1c.hearth.cluster.v1.KillOrderH\x00R\x04kill\x12?\n" +
 	"\tapp_ended\x18\x06 \x01(\v2 .hearth.cluster.v1.AppEndedOrderH\x00R\bappEnded\x126\n" +
 	"\arehello\x18\a \x01(\v2\x1a.hearth.cluster.v1.RehelloH\x00R\arehello\x127\n" +
-	"\bleave_ok\x18\b \x01(\v2\x1a.hearth.cluster.v1.LeaveOKH\x00R\aleaveOkB\x06\n" +
+	"\bleave_ok\x18\b \x01(\v2\x1a.hearth.cluster.v1.LeaveOKH\x00R\aleaveOk\x12=\n" +
+	"\n" +
+	"restart_ok\x18\t \x01(\v2\x1c.hearth.cluster.v1.RestartOKH\x00R\trestartOkB\x06\n" +
 	"\x04kind\"\x9a\x01\n" +
 	"\x05Fence\x12<\n" +
 	"\acluster\x18\x01 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x12\n" +
@@ -1400,7 +1568,11 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\aRehello\x12.\n" +
 	"\x05fence\x18\x01 \x01(\v2\x18.hearth.cluster.v1.FenceR\x05fence\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aLeaveOK2[\n" +
+	"\aLeaveOK\",\n" +
+	"\rWorkerRestart\x12\x1b\n" +
+	"\twindow_ms\x18\x01 \x01(\x03R\bwindowMs\"\x10\n" +
+	"\x0eWorkerStopping\"\v\n" +
+	"\tRestartOK2[\n" +
 	"\x0eWorkerSessions\x12I\n" +
 	"\aSession\x12\x1b.hearth.cluster.v1.WorkerUp\x1a\x1d.hearth.cluster.v1.WorkerDown(\x010\x012\x9a\x01\n" +
 	"\x06Worker\x12G\n" +
@@ -1419,7 +1591,7 @@ func file_cluster_v1_worker_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_worker_proto_rawDescData
 }
 
-var file_cluster_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_cluster_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_cluster_v1_worker_proto_goTypes = []any{
 	(*WorkerIdentity)(nil),  // 0: hearth.cluster.v1.WorkerIdentity
 	(*WorkerUp)(nil),        // 1: hearth.cluster.v1.WorkerUp
@@ -1437,61 +1609,67 @@ var file_cluster_v1_worker_proto_goTypes = []any{
 	(*AppEndedOrder)(nil),   // 13: hearth.cluster.v1.AppEndedOrder
 	(*Rehello)(nil),         // 14: hearth.cluster.v1.Rehello
 	(*LeaveOK)(nil),         // 15: hearth.cluster.v1.LeaveOK
-	nil,                     // 16: hearth.cluster.v1.Offer.ResourcesEntry
-	nil,                     // 17: hearth.cluster.v1.Offer.LabelsEntry
-	nil,                     // 18: hearth.cluster.v1.LaunchOrder.ResourcesEntry
-	(*Beat)(nil),            // 19: hearth.cluster.v1.Beat
-	(*ClusterIdentity)(nil), // 20: hearth.cluster.v1.ClusterIdentity
-	(*ExecutorRef)(nil),     // 21: hearth.cluster.v1.ExecutorRef
-	(*AppSpec)(nil),         // 22: hearth.cluster.v1.AppSpec
-	(*Addresses)(nil),       // 23: hearth.cluster.v1.Addresses
-	(*Empty)(nil),           // 24: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),      // 25: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),        // 26: hearth.cluster.v1.LogChunk
+	(*WorkerRestart)(nil),   // 16: hearth.cluster.v1.WorkerRestart
+	(*WorkerStopping)(nil),  // 17: hearth.cluster.v1.WorkerStopping
+	(*RestartOK)(nil),       // 18: hearth.cluster.v1.RestartOK
+	nil,                     // 19: hearth.cluster.v1.Offer.ResourcesEntry
+	nil,                     // 20: hearth.cluster.v1.Offer.LabelsEntry
+	nil,                     // 21: hearth.cluster.v1.LaunchOrder.ResourcesEntry
+	(*Beat)(nil),            // 22: hearth.cluster.v1.Beat
+	(*ClusterIdentity)(nil), // 23: hearth.cluster.v1.ClusterIdentity
+	(*ExecutorRef)(nil),     // 24: hearth.cluster.v1.ExecutorRef
+	(*AppSpec)(nil),         // 25: hearth.cluster.v1.AppSpec
+	(*Addresses)(nil),       // 26: hearth.cluster.v1.Addresses
+	(*Empty)(nil),           // 27: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),      // 28: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),        // 29: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_worker_proto_depIdxs = []int32{
 	5,  // 0: hearth.cluster.v1.WorkerUp.hello:type_name -> hearth.cluster.v1.WorkerHello
-	19, // 1: hearth.cluster.v1.WorkerUp.beat:type_name -> hearth.cluster.v1.Beat
+	22, // 1: hearth.cluster.v1.WorkerUp.beat:type_name -> hearth.cluster.v1.Beat
 	7,  // 2: hearth.cluster.v1.WorkerUp.report:type_name -> hearth.cluster.v1.WorkerReport
 	8,  // 3: hearth.cluster.v1.WorkerUp.leave:type_name -> hearth.cluster.v1.WorkerLeave
-	9,  // 4: hearth.cluster.v1.WorkerDown.welcome:type_name -> hearth.cluster.v1.WorkerWelcome
-	19, // 5: hearth.cluster.v1.WorkerDown.beat_ack:type_name -> hearth.cluster.v1.Beat
-	10, // 6: hearth.cluster.v1.WorkerDown.report_ack:type_name -> hearth.cluster.v1.ReportAck
-	11, // 7: hearth.cluster.v1.WorkerDown.launch:type_name -> hearth.cluster.v1.LaunchOrder
-	12, // 8: hearth.cluster.v1.WorkerDown.kill:type_name -> hearth.cluster.v1.KillOrder
-	13, // 9: hearth.cluster.v1.WorkerDown.app_ended:type_name -> hearth.cluster.v1.AppEndedOrder
-	14, // 10: hearth.cluster.v1.WorkerDown.rehello:type_name -> hearth.cluster.v1.Rehello
-	15, // 11: hearth.cluster.v1.WorkerDown.leave_ok:type_name -> hearth.cluster.v1.LeaveOK
-	20, // 12: hearth.cluster.v1.Fence.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	16, // 13: hearth.cluster.v1.Offer.resources:type_name -> hearth.cluster.v1.Offer.ResourcesEntry
-	17, // 14: hearth.cluster.v1.Offer.labels:type_name -> hearth.cluster.v1.Offer.LabelsEntry
-	20, // 15: hearth.cluster.v1.WorkerHello.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	4,  // 16: hearth.cluster.v1.WorkerHello.offer:type_name -> hearth.cluster.v1.Offer
-	6,  // 17: hearth.cluster.v1.WorkerHello.inventory:type_name -> hearth.cluster.v1.ExecutorReport
-	21, // 18: hearth.cluster.v1.ExecutorReport.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	6,  // 19: hearth.cluster.v1.WorkerReport.executors:type_name -> hearth.cluster.v1.ExecutorReport
-	3,  // 20: hearth.cluster.v1.WorkerWelcome.fence:type_name -> hearth.cluster.v1.Fence
-	3,  // 21: hearth.cluster.v1.LaunchOrder.fence:type_name -> hearth.cluster.v1.Fence
-	21, // 22: hearth.cluster.v1.LaunchOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	22, // 23: hearth.cluster.v1.LaunchOrder.spec:type_name -> hearth.cluster.v1.AppSpec
-	18, // 24: hearth.cluster.v1.LaunchOrder.resources:type_name -> hearth.cluster.v1.LaunchOrder.ResourcesEntry
-	3,  // 25: hearth.cluster.v1.KillOrder.fence:type_name -> hearth.cluster.v1.Fence
-	21, // 26: hearth.cluster.v1.KillOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	3,  // 27: hearth.cluster.v1.AppEndedOrder.fence:type_name -> hearth.cluster.v1.Fence
-	3,  // 28: hearth.cluster.v1.Rehello.fence:type_name -> hearth.cluster.v1.Fence
-	23, // 29: hearth.cluster.v1.Offer.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	23, // 30: hearth.cluster.v1.LaunchOrder.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	1,  // 31: hearth.cluster.v1.WorkerSessions.Session:input_type -> hearth.cluster.v1.WorkerUp
-	24, // 32: hearth.cluster.v1.Worker.Identify:input_type -> hearth.cluster.v1.Empty
-	25, // 33: hearth.cluster.v1.Worker.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	2,  // 34: hearth.cluster.v1.WorkerSessions.Session:output_type -> hearth.cluster.v1.WorkerDown
-	0,  // 35: hearth.cluster.v1.Worker.Identify:output_type -> hearth.cluster.v1.WorkerIdentity
-	26, // 36: hearth.cluster.v1.Worker.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	34, // [34:37] is the sub-list for method output_type
-	31, // [31:34] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	16, // 4: hearth.cluster.v1.WorkerUp.restart:type_name -> hearth.cluster.v1.WorkerRestart
+	17, // 5: hearth.cluster.v1.WorkerUp.stopping:type_name -> hearth.cluster.v1.WorkerStopping
+	9,  // 6: hearth.cluster.v1.WorkerDown.welcome:type_name -> hearth.cluster.v1.WorkerWelcome
+	22, // 7: hearth.cluster.v1.WorkerDown.beat_ack:type_name -> hearth.cluster.v1.Beat
+	10, // 8: hearth.cluster.v1.WorkerDown.report_ack:type_name -> hearth.cluster.v1.ReportAck
+	11, // 9: hearth.cluster.v1.WorkerDown.launch:type_name -> hearth.cluster.v1.LaunchOrder
+	12, // 10: hearth.cluster.v1.WorkerDown.kill:type_name -> hearth.cluster.v1.KillOrder
+	13, // 11: hearth.cluster.v1.WorkerDown.app_ended:type_name -> hearth.cluster.v1.AppEndedOrder
+	14, // 12: hearth.cluster.v1.WorkerDown.rehello:type_name -> hearth.cluster.v1.Rehello
+	15, // 13: hearth.cluster.v1.WorkerDown.leave_ok:type_name -> hearth.cluster.v1.LeaveOK
+	18, // 14: hearth.cluster.v1.WorkerDown.restart_ok:type_name -> hearth.cluster.v1.RestartOK
+	23, // 15: hearth.cluster.v1.Fence.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	19, // 16: hearth.cluster.v1.Offer.resources:type_name -> hearth.cluster.v1.Offer.ResourcesEntry
+	20, // 17: hearth.cluster.v1.Offer.labels:type_name -> hearth.cluster.v1.Offer.LabelsEntry
+	23, // 18: hearth.cluster.v1.WorkerHello.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	4,  // 19: hearth.cluster.v1.WorkerHello.offer:type_name -> hearth.cluster.v1.Offer
+	6,  // 20: hearth.cluster.v1.WorkerHello.inventory:type_name -> hearth.cluster.v1.ExecutorReport
+	24, // 21: hearth.cluster.v1.ExecutorReport.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	6,  // 22: hearth.cluster.v1.WorkerReport.executors:type_name -> hearth.cluster.v1.ExecutorReport
+	3,  // 23: hearth.cluster.v1.WorkerWelcome.fence:type_name -> hearth.cluster.v1.Fence
+	3,  // 24: hearth.cluster.v1.LaunchOrder.fence:type_name -> hearth.cluster.v1.Fence
+	24, // 25: hearth.cluster.v1.LaunchOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	25, // 26: hearth.cluster.v1.LaunchOrder.spec:type_name -> hearth.cluster.v1.AppSpec
+	21, // 27: hearth.cluster.v1.LaunchOrder.resources:type_name -> hearth.cluster.v1.LaunchOrder.ResourcesEntry
+	3,  // 28: hearth.cluster.v1.KillOrder.fence:type_name -> hearth.cluster.v1.Fence
+	24, // 29: hearth.cluster.v1.KillOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	3,  // 30: hearth.cluster.v1.AppEndedOrder.fence:type_name -> hearth.cluster.v1.Fence
+	3,  // 31: hearth.cluster.v1.Rehello.fence:type_name -> hearth.cluster.v1.Fence
+	26, // 32: hearth.cluster.v1.Offer.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	26, // 33: hearth.cluster.v1.LaunchOrder.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	1,  // 34: hearth.cluster.v1.WorkerSessions.Session:input_type -> hearth.cluster.v1.WorkerUp
+	27, // 35: hearth.cluster.v1.Worker.Identify:input_type -> hearth.cluster.v1.Empty
+	28, // 36: hearth.cluster.v1.Worker.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	2,  // 37: hearth.cluster.v1.WorkerSessions.Session:output_type -> hearth.cluster.v1.WorkerDown
+	0,  // 38: hearth.cluster.v1.Worker.Identify:output_type -> hearth.cluster.v1.WorkerIdentity
+	29, // 39: hearth.cluster.v1.Worker.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	37, // [37:40] is the sub-list for method output_type
+	34, // [34:37] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_worker_proto_init() }
@@ -1505,6 +1683,8 @@ func file_cluster_v1_worker_proto_init() {
 		(*WorkerUp_Beat)(nil),
 		(*WorkerUp_Report)(nil),
 		(*WorkerUp_Leave)(nil),
+		(*WorkerUp_Restart)(nil),
+		(*WorkerUp_Stopping)(nil),
 	}
 	file_cluster_v1_worker_proto_msgTypes[2].OneofWrappers = []any{
 		(*WorkerDown_Welcome)(nil),
@@ -1515,6 +1695,7 @@ func file_cluster_v1_worker_proto_init() {
 		(*WorkerDown_AppEnded)(nil),
 		(*WorkerDown_Rehello)(nil),
 		(*WorkerDown_LeaveOk)(nil),
+		(*WorkerDown_RestartOk)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1522,7 +1703,7 @@ func file_cluster_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_worker_proto_rawDesc), len(file_cluster_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

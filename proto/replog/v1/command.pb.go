@@ -835,14 +835,25 @@ func (x *LeaveWorker) GetReason() string {
 }
 
 // The leader's verdict on a worker, with the evidence it judged: rejected if
-// the incarnation or the report sequence has moved.
+// the incarnation or the report sequence has moved, or if the worker was heard
+// after the beat that was judged.
 type MarkWorker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	ReportSeq     uint64                 `protobuf:"varint,3,opt,name=report_seq,json=reportSeq,proto3" json:"report_seq,omitempty"`
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // ALIVE, UNREACHABLE, DEAD
-	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	ReportSeq   uint64                 `protobuf:"varint,3,opt,name=report_seq,json=reportSeq,proto3" json:"report_seq,omitempty"`
+	State       string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // ALIVE, UNREACHABLE, RESTARTING, DEAD
+	Reason      string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// RESTARTING only: for how long the worker may be away, in ms.
+	RestartWindowMilli int64 `protobuf:"varint,6,opt,name=restart_window_milli,json=restartWindowMilli,proto3" json:"restart_window_milli,omitempty"`
+	// DEAD only: what is proved is that the process is gone, before
+	// worker_timeout. Executors of singleton applications are not given up for
+	// that; while there are any, the worker becomes UNREACHABLE instead.
+	ProcessGone bool `protobuf:"varint,7,opt,name=process_gone,json=processGone,proto3" json:"process_gone,omitempty"`
+	// The last answered beat that was judged: its number in its session (0: none
+	// in this term) and the cluster clock when it was answered (0: not judged).
+	Beat          uint64 `protobuf:"varint,8,opt,name=beat,proto3" json:"beat,omitempty"`
+	HeardTick     int64  `protobuf:"varint,9,opt,name=heard_tick,json=heardTick,proto3" json:"heard_tick,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -910,6 +921,34 @@ func (x *MarkWorker) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *MarkWorker) GetRestartWindowMilli() int64 {
+	if x != nil {
+		return x.RestartWindowMilli
+	}
+	return 0
+}
+
+func (x *MarkWorker) GetProcessGone() bool {
+	if x != nil {
+		return x.ProcessGone
+	}
+	return false
+}
+
+func (x *MarkWorker) GetBeat() uint64 {
+	if x != nil {
+		return x.Beat
+	}
+	return 0
+}
+
+func (x *MarkWorker) GetHeardTick() int64 {
+	if x != nil {
+		return x.HeardTick
+	}
+	return 0
 }
 
 type RegisterApp struct {
@@ -1962,7 +2001,7 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\vLeaveWorker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x8b\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x93\x02\n" +
 	"\n" +
 	"MarkWorker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
@@ -1970,7 +2009,12 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"report_seq\x18\x03 \x01(\x04R\treportSeq\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"R\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x120\n" +
+	"\x14restart_window_milli\x18\x06 \x01(\x03R\x12restartWindowMilli\x12!\n" +
+	"\fprocess_gone\x18\a \x01(\bR\vprocessGone\x12\x12\n" +
+	"\x04beat\x18\b \x01(\x04R\x04beat\x12\x1d\n" +
+	"\n" +
+	"heard_tick\x18\t \x01(\x03R\theardTick\"R\n" +
 	"\vRegisterApp\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.hearth.replog.v1.AppSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"~\n" +

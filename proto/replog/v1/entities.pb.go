@@ -424,6 +424,10 @@ type Worker struct {
 	ChangeIndex    uint64                 `protobuf:"varint,11,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
 	// The offer was lowered below what its executors hold.
 	Overcommitted bool `protobuf:"varint,12,opt,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	// Cluster clock until which a RESTARTING worker may be away.
+	RestartUntil int64 `protobuf:"varint,13,opt,name=restart_until,json=restartUntil,proto3" json:"restart_until,omitempty"`
+	// Cluster clock when its last Hello or report was applied.
+	HeardTick     int64 `protobuf:"varint,14,opt,name=heard_tick,json=heardTick,proto3" json:"heard_tick,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,6 +544,20 @@ func (x *Worker) GetOvercommitted() bool {
 		return x.Overcommitted
 	}
 	return false
+}
+
+func (x *Worker) GetRestartUntil() int64 {
+	if x != nil {
+		return x.RestartUntil
+	}
+	return 0
+}
+
+func (x *Worker) GetHeardTick() int64 {
+	if x != nil {
+		return x.HeardTick
+	}
+	return 0
 }
 
 type Master struct {
@@ -836,6 +854,7 @@ type AppSpec struct {
 	Restart         string                 `protobuf:"bytes,10,opt,name=restart,proto3" json:"restart,omitempty"`
 	MaxRuntimeMilli int64                  `protobuf:"varint,11,opt,name=max_runtime_milli,json=maxRuntimeMilli,proto3" json:"max_runtime_milli,omitempty"`
 	DriverAddr      string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
+	Disconnect      string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"` // keep or singleton; empty: keep
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -950,6 +969,13 @@ func (x *AppSpec) GetMaxRuntimeMilli() int64 {
 func (x *AppSpec) GetDriverAddr() string {
 	if x != nil {
 		return x.DriverAddr
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDisconnect() string {
+	if x != nil {
+		return x.Disconnect
 	}
 	return ""
 }
@@ -2172,7 +2198,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12A\n" +
 	"\tresources\x18\a \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12/\n" +
 	"\x06labels\x18\b \x03(\v2\x17.hearth.replog.v1.LabelR\x06labels\x12\x18\n" +
-	"\aversion\x18\t \x01(\tR\aversion\"\x8a\x03\n" +
+	"\aversion\x18\t \x01(\tR\aversion\"\xce\x03\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x17\n" +
@@ -2189,7 +2215,10 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"state_tick\x18\n" +
 	" \x01(\x03R\tstateTick\x12!\n" +
 	"\fchange_index\x18\v \x01(\x04R\vchangeIndex\x12$\n" +
-	"\rovercommitted\x18\f \x01(\bR\rovercommitted\"\xe3\x01\n" +
+	"\rovercommitted\x18\f \x01(\bR\rovercommitted\x12#\n" +
+	"\rrestart_until\x18\r \x01(\x03R\frestartUntil\x12\x1d\n" +
+	"\n" +
+	"heard_tick\x18\x0e \x01(\x03R\theardTick\"\xe3\x01\n" +
 	"\x06Master\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -2211,7 +2240,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xa8\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xc8\x03\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2226,7 +2255,10 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	" \x01(\tR\arestart\x12*\n" +
 	"\x11max_runtime_milli\x18\v \x01(\x03R\x0fmaxRuntimeMilli\x12\x1f\n" +
 	"\vdriver_addr\x18\f \x01(\tR\n" +
-	"driverAddr\"V\n" +
+	"driverAddr\x12\x1e\n" +
+	"\n" +
+	"disconnect\x18\r \x01(\tR\n" +
+	"disconnect\"V\n" +
 	"\x0fNumberedProfile\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x123\n" +
 	"\aprofile\x18\x02 \x01(\v2\x19.hearth.replog.v1.ProfileR\aprofile\"4\n" +
