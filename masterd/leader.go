@@ -192,11 +192,11 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 			return nil
 		})
 	}
-	m.leading.Store(l)
+	m.setLeading(l)
 	m.markReady()
 
 	<-gctx.Done()
-	m.leading.Store(nil)
+	m.setLeading(nil)
 	err = group.Wait()
 	l.closeSessions()
 	return err

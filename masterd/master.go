@@ -41,6 +41,9 @@ type Master struct {
 
 	// leading is the leader scope of the present term, nil on a standby.
 	leading atomic.Pointer[leadership]
+	// leader is fired after each change of who leads, and of this master's own
+	// readiness.
+	leader *signal
 	// lastLeader is when a leader was last known, for "leaderless for".
 	lastLeader atomic.Int64
 	// promiseSeen is when the proposer of the promise given was last visible
@@ -69,12 +72,13 @@ type step struct {
 // own; call Run.
 func New(cfg Config, deps Deps) (*Master, error) {
 	m := &Master{
-		cfg:   cfg.withDefaults(),
-		deps:  deps,
-		log:   deps.Logger.Named("master"),
-		hub:   newHub(),
-		hash:  newHashLog(),
-		ready: make(chan struct{}),
+		cfg:    cfg.withDefaults(),
+		deps:   deps,
+		log:    deps.Logger.Named("master"),
+		hub:    newHub(),
+		leader: newSignal(),
+		hash:   newHashLog(),
+		ready:  make(chan struct{}),
 	}
 	m.lastLeader.Store(time.Now().UnixMilli())
 	m.promiseSeen.Store(time.Now().UnixMilli())
@@ -154,6 +158,7 @@ func (m *Master) openReplica() (err error) {
 		Identity:  m.id,
 		Resolve:   m.resolveRaft,
 		OnApplied: m.onApplied,
+		OnLeader:  m.leader.fire,
 		Logger:    m.log.Named("raft"),
 	})
 	return err
@@ -264,19 +269,4 @@ func (m *Master) record() model.Master {
 		HTTPAddr: m.HTTPAddr(),
 		Version:  m.cfg.Version,
 	}
-}
-
-// leaderInfo tells the forwarding layer who leads.
-type leaderInfo struct{ m *Master }
-
-// Leading reports whether the leader scope is ready.
-func (l leaderInfo) Leading() bool { return l.m.leading.Load() != nil }
-
-// LeaderAddr is the gRPC address of the leader, "" if none is known.
-func (l leaderInfo) LeaderAddr() string {
-	id, _ := l.m.node.Leader()
-	if id == "" {
-		return ""
-	}
-	return l.m.grpcAddrOf(id)
 }

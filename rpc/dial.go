@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -91,6 +92,11 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 
 // Addr returns the address given to Dial.
 func (c *Conn) Addr() string { return c.addr }
+
+// Failed reports whether the last attempt to connect has failed. gRPC then lets
+// calls fail during its own back-off of up to BackoffMax, although the server
+// may be back: a caller with a back-off of its own dials anew instead.
+func (c *Conn) Failed() bool { return c.cc.GetState() == connectivity.TransientFailure }
 
 // Close ends the connection and every call on it. Idempotent.
 func (c *Conn) Close() error {

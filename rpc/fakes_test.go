@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,18 +175,57 @@ func allServices(f *fakeServices) Services {
 
 // fakeLeader is a LeaderInfo that a test changes.
 type fakeLeader struct {
-	leading atomic.Bool
-	addr    atomic.Pointer[string]
+	mu               sync.Mutex
+	leading, elected bool
+	addr             string
+	changed          chan struct{}
 }
 
 func leaderAt(addr string) *fakeLeader {
-	l := &fakeLeader{}
-	l.addr.Store(&addr)
+	return &fakeLeader{addr: addr, changed: make(chan struct{})}
+}
+
+// ready is a leader itself.
+func ready() *fakeLeader {
+	l := leaderAt("")
+	l.set(func() { l.leading, l.elected = true, true })
 	return l
 }
 
-func (l *fakeLeader) Leading() bool      { return l.leading.Load() }
-func (l *fakeLeader) LeaderAddr() string { return *l.addr.Load() }
+// set changes the answers and tells of it.
+func (l *fakeLeader) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *fakeLeader) follow(addr string) { l.set(func() { l.addr = addr }) }
+
+func (l *fakeLeader) Leading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leading
+}
+
+func (l *fakeLeader) Elected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.elected
+}
+
+func (l *fakeLeader) LeaderAddr() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.addr
+}
+
+func (l *fakeLeader) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
 
 // cuttable is a listener whose connections a test can break.
 type cuttable struct {

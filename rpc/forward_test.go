@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,9 +15,7 @@ import (
 // pair serves a leader and a standby that knows it.
 func pair(t *testing.T, f *fakeServices) (leader *Server, cut func(), standby *Server) {
 	t.Helper()
-	self := leaderAt("")
-	self.leading.Store(true)
-	leader, lis := serve(t, ServerConfig{Leader: self}, allServices(f))
+	leader, lis := serve(t, ServerConfig{Leader: ready()}, allServices(f))
 	standby, _ = serve(t, ServerConfig{Leader: leaderAt(leader.Addr().String())}, allServices(&fakeServices{
 		registerApp: func(context.Context, CallInfo, model.AppSpec) (RegisterAppReply, error) {
 			t.Error("a standby served a leader's call")
@@ -24,6 +23,27 @@ func pair(t *testing.T, f *fakeServices) (leader *Server, cut func(), standby *S
 		},
 	}))
 	return leader, lis.cut, standby
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return lis.Addr().String()
+}
+
+// shortContext is for calls that wait for a leader in vain.
+func shortContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 var commandSpec = model.AppSpec{
@@ -71,7 +91,7 @@ func TestACallIsForwardedOnceOnly(t *testing.T) {
 	t.Parallel()
 	second, _ := serve(t, ServerConfig{Leader: leaderAt("third:1")}, allServices(&fakeServices{}))
 	first, _ := serve(t, ServerConfig{Leader: leaderAt(second.Addr().String())}, allServices(&fakeServices{}))
-	err := ClusterClient(dial(t, first.Addr().String(), DialConfig{})).KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", "")
+	err := ClusterClient(dial(t, first.Addr().String(), DialConfig{})).KillApp(shortContext(t), CallInfo{RequestID: "r"}, "a", "")
 	if hint, _ := LeaderHint(err); !errors.Is(err, model.ErrNotLeader) || hint != "third:1" {
 		t.Fatalf("got %v", err)
 	}
@@ -81,10 +101,10 @@ func TestWithoutALeaderACallIsRefusedAndReadsAreServed(t *testing.T) {
 	t.Parallel()
 	s, _ := serve(t, ServerConfig{Leader: leaderAt("")}, allServices(&fakeServices{}))
 	c, ctx := ClusterClient(dial(t, s.Addr().String(), DialConfig{})), testContext(t)
-	if err := c.KillApp(ctx, CallInfo{RequestID: "r"}, "a", ""); !errors.Is(err, model.ErrNoLeader) {
+	if err := c.KillApp(shortContext(t), CallInfo{RequestID: "r"}, "a", ""); !errors.Is(err, model.ErrNoLeader) {
 		t.Errorf("a change: %v", err)
 	}
-	if _, err := c.App(ctx, AppRequest{ID: "a", Strong: true}); !errors.Is(err, model.ErrNoLeader) {
+	if _, err := c.App(shortContext(t), AppRequest{ID: "a", Strong: true}); !errors.Is(err, model.ErrNoLeader) {
 		t.Errorf("a strong read: %v", err)
 	}
 	if _, err := c.App(ctx, AppRequest{ID: "a"}); err != nil {
@@ -94,16 +114,8 @@ func TestWithoutALeaderACallIsRefusedAndReadsAreServed(t *testing.T) {
 
 func TestALeaderThatRefusesConnectionsLeavesNothingUnknown(t *testing.T) {
 	t.Parallel()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := lis.Addr().String()
-	if err := lis.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, _ := serve(t, ServerConfig{Leader: leaderAt(gone)}, allServices(&fakeServices{}))
-	err = ClusterClient(dial(t, s.Addr().String(), DialConfig{})).KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", "")
+	s, _ := serve(t, ServerConfig{Leader: leaderAt(closedPort(t))}, allServices(&fakeServices{}))
+	err := ClusterClient(dial(t, s.Addr().String(), DialConfig{})).KillApp(shortContext(t), CallInfo{RequestID: "r"}, "a", "")
 	if !errors.Is(err, model.ErrNoLeader) || errors.Is(err, model.ErrOutcomeUnknown) {
 		t.Fatalf("got %v", err)
 	}
@@ -120,7 +132,7 @@ func TestABrokenConnectionAfterTheRequestLeavesTheOutcomeUnknown(t *testing.T) {
 	leader, cut, standby := pair(t, f)
 	cutLeader = cut
 	for name, addr := range map[string]string{"directly": leader.Addr().String(), "through a standby": standby.Addr().String()} {
-		err := ClusterClient(dial(t, addr, DialConfig{})).KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", "")
+		err := ClusterClient(dial(t, addr, DialConfig{})).KillApp(shortContext(t), CallInfo{RequestID: "r"}, "a", "")
 		if !errors.Is(err, model.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -132,9 +144,7 @@ func TestAChangeOfLeaderMovesForwardedCalls(t *testing.T) {
 	var served [2]int
 	addrs := make([]string, 2)
 	for i := range addrs {
-		self := leaderAt("")
-		self.leading.Store(true)
-		s, _ := serve(t, ServerConfig{Leader: self}, allServices(&fakeServices{
+		s, _ := serve(t, ServerConfig{Leader: ready()}, allServices(&fakeServices{
 			killApp: func(context.Context, CallInfo, model.AppID, string) error { served[i]++; return nil },
 		}))
 		addrs[i] = s.Addr().String()
@@ -143,7 +153,7 @@ func TestAChangeOfLeaderMovesForwardedCalls(t *testing.T) {
 	s, _ := serve(t, ServerConfig{Leader: info}, allServices(&fakeServices{}))
 	c := ClusterClient(dial(t, s.Addr().String(), DialConfig{}))
 	for i := range addrs {
-		info.addr.Store(&addrs[i])
+		info.follow(addrs[i])
 		if err := c.KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", ""); err != nil {
 			t.Fatal(err)
 		}
@@ -241,9 +251,7 @@ func TestAProxiedStreamEndsWhenTheLeaderDiesOrTheClientGoes(t *testing.T) {
 func TestACallThatHangsAtAnOldLeaderIsGivenUpWhenAnotherLeads(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
-	self := leaderAt("")
-	self.leading.Store(true)
-	old, _ := serve(t, ServerConfig{Leader: self}, allServices(&fakeServices{
+	old, _ := serve(t, ServerConfig{Leader: ready()}, allServices(&fakeServices{
 		killApp: func(ctx context.Context, _ CallInfo, _ model.AppID, _ string) error {
 			close(arrived)
 			<-ctx.Done()
@@ -254,10 +262,9 @@ func TestACallThatHangsAtAnOldLeaderIsGivenUpWhenAnotherLeads(t *testing.T) {
 	standby, _ := serve(t, ServerConfig{Leader: known}, allServices(&fakeServices{}))
 	go func() {
 		<-arrived
-		next := "127.0.0.1:1"
-		known.addr.Store(&next)
+		known.follow("127.0.0.1:1")
 	}()
-	err := ClusterClient(dial(t, standby.Addr().String(), DialConfig{})).KillApp(testContext(t), CallInfo{RequestID: "r"}, "a", "")
+	err := ClusterClient(dial(t, standby.Addr().String(), DialConfig{})).KillApp(shortContext(t), CallInfo{RequestID: "r"}, "a", "")
 	if !errors.Is(err, model.ErrOutcomeUnknown) {
 		t.Fatalf("got %v, want outcome unknown", err)
 	}

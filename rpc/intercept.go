@@ -17,7 +17,7 @@ import (
 const maxStackBytes = 8 << 10
 
 // unary is the one interceptor of unary calls: it survives panics, checks the
-// request id, forwards what the leader must serve, and maps errors.
+// request id, has the leader serve what it must serve, and maps errors.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	m := s.methods[info.FullMethod]
 	defer func() {
@@ -30,15 +30,21 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			return nil, toStatus(err)
 		}
 	}
-	if s.mustForward(m, req) {
-		reply, err := s.forward(ctx, info.FullMethod, m, req)
-		return reply, toStatus(err)
+	if s.needsLeader(m, req) {
+		reply, err = s.atLeader(ctx, info.FullMethod, m, req, handler)
+	} else {
+		reply, err = s.serve(ctx, m, req, handler)
 	}
+	return reply, toStatus(err)
+}
+
+// serve calls the service here.
+func (s *Server) serve(ctx context.Context, m method, req any, handler grpc.UnaryHandler) (any, error) {
 	ctx, done := s.handlerContext(ctx, m)
 	defer done()
-	reply, err = handler(ctx, req)
+	reply, err := handler(ctx, req)
 	if err != nil {
-		return nil, toStatus(s.explain(err, m))
+		return nil, s.explain(err, m)
 	}
 	return reply, nil
 }
@@ -53,14 +59,13 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}()
 	ctx, done := s.handlerContext(ss.Context(), m)
 	defer done()
-	if m.by == byLeaderStream && s.cfg.Leader != nil && !s.cfg.Leader.Leading() {
-		md := incoming(ctx)
-		if firstValue(md, mdProxy) == "" || firstValue(md, mdForwarded) != "" {
-			return toStatus(NotLeader(s.cfg.Leader.LeaderAddr()))
-		}
-		return toStatus(s.explain(s.proxy(ctx, ss, info.FullMethod), m))
+	serve := func() error { return handler(srv, &serverStream{ServerStream: ss, ctx: ctx}) }
+	if m.by == byLeaderStream && s.cfg.Leader != nil {
+		err = s.leaderStream(ctx, ss, info.FullMethod, serve)
+	} else {
+		err = serve()
 	}
-	if err := handler(srv, &serverStream{ServerStream: ss, ctx: ctx}); err != nil {
+	if err != nil {
 		return toStatus(s.explain(err, m))
 	}
 	return nil
@@ -88,8 +93,9 @@ func (s *Server) handlerContext(ctx context.Context, m method) (context.Context,
 	}
 }
 
-func (s *Server) mustForward(m method, req any) bool {
-	if s.cfg.Leader == nil || s.cfg.Leader.Leading() {
+// needsLeader reports whether only the leader can serve the call.
+func (s *Server) needsLeader(m method, req any) bool {
+	if s.cfg.Leader == nil {
 		return false
 	}
 	return m.by == byLeader || m.leaderIf != nil && m.leaderIf(req)

@@ -28,9 +28,6 @@ const (
 	// DialTimeout bounds one attempt to connect, TLS and HTTP/2 handshakes
 	// included: a call into a black hole fails after this long.
 	DialTimeout = 4 * time.Second
-	// leaderRecheck is how often a forwarded call in progress looks whether
-	// the leader is still the one it was sent to.
-	leaderRecheck = 100 * time.Millisecond
 	// BackoffFirst and BackoffMax bound the pauses between attempts.
 	BackoffFirst = 20 * time.Millisecond
 	BackoffMax   = time.Second
@@ -49,4 +46,31 @@ const (
 	HandshakeTimeout = 5 * time.Second
 	// StopGrace bounds how long a stopping server waits for calls in flight.
 	StopGrace = 2 * time.Second
+)
+
+// Limits of what waits at a master because only the leader can serve it and no
+// leader can be reached, as in the middle of an election.
+const (
+	// CallHold bounds how long one call waits. An election takes up to 2.5
+	// heartbeat time-outs; a call that has waited longer is answered with
+	// model.ErrNoLeader, and its client asks another master, which may see more
+	// of the cluster.
+	CallHold = 3 * time.Second
+	// SessionHold is the same for sessions of workers and drivers. They have
+	// less time to find a leader that this master cannot see.
+	SessionHold = time.Second
+	// MaxHeldCalls and MaxHeldBytes bound the calls that wait and the size of
+	// their requests; more are answered with model.ErrNoLeader at once.
+	MaxHeldCalls = 4096
+	MaxHeldBytes = 64 << 20
+	// MaxHeldSessions bounds the sessions that wait.
+	MaxHeldSessions = 16384
+	// heldSessionPace is the time between the releases of two sessions that
+	// wait: thousands of workers must not come to a new leader in one moment.
+	heldSessionPace = 100 * time.Microsecond
+	// forwardAgainFirst and forwardAgainMax bound the pauses before a call that
+	// waits is sent to the same leader again, in case its connection broke and
+	// nothing else.
+	forwardAgainFirst = 20 * time.Millisecond
+	forwardAgainMax   = 250 * time.Millisecond
 )

@@ -11,7 +11,7 @@ type servedBy int
 
 const (
 	byAny          servedBy = iota + 1 // whoever is asked
-	byLeader                           // a standby forwards it once
+	byLeader                           // a standby forwards it, or holds it until somebody leads
 	byLeaderStream                     // a stream: by hint, or proxied when asked to
 )
 

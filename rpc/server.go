@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -47,6 +48,7 @@ type Server struct {
 	grpc    *grpc.Server
 	methods map[string]method
 	fwd     *forwarder
+	held    holds
 
 	stopping context.Context //nolint:containedctx // not a call's: ends when Run begins to stop
 	stop     context.CancelFunc
@@ -109,6 +111,13 @@ func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 func (s *Server) Run(ctx context.Context) error {
 	defer s.fwd.close()
 	defer s.stop()
+	if s.cfg.Leader != nil {
+		var follower sync.WaitGroup
+		fctx, cancel := context.WithCancel(ctx)
+		follower.Go(func() { s.followLeader(fctx) })
+		defer follower.Wait()
+		defer cancel()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.grpc.Serve(s.cfg.Listener) }()
 	select {

@@ -288,4 +288,10 @@ type LeaderInfo interface {
 	Leading() bool
 	// LeaderAddr is the gRPC address of the leader, "" if none is known.
 	LeaderAddr() string
+	// Elected reports whether this master has been elected: it leads, or will
+	// as soon as it is ready.
+	Elected() bool
+	// Changed returns a channel that is closed once one of the answers above
+	// may have changed. Take it before asking them.
+	Changed() <-chan struct{}
 }
