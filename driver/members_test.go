@@ -122,7 +122,7 @@ func TestAnExecutorThatReconnectsKeepsItsTasks(t *testing.T) {
 	r.event(EventExecutorBack)
 }
 
-func TestASilentExecutorIsSuspectedThenLostWithoutAnybodysWord(t *testing.T) {
+func TestPR05ASilentExecutorIsSuspectedFirstAndLostOnlyAtItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *Config) {
 		c.SuspectAfter, c.ExecutorTimeout = 100*time.Millisecond, time.Second

@@ -55,6 +55,40 @@ func TestARefusalEndsTheExecutorAtOnce(t *testing.T) {
 	}
 }
 
+// A driver whose masters are all down cannot know its youngest executors; it
+// keeps them waiting, far longer than an executor lives without its driver.
+func TestHA32AnExecutorWaitsForAWelcomeAsLongAsItsDriverBeats(t *testing.T) {
+	t.Parallel()
+	const driverTimeout = time.Second
+	h := newHub(t)
+	h.deaf = true
+	p := startExecutor(t, h, "driver="+driverTimeout.String()+",silence=500ms")
+	s := <-h.accepted
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for enough := time.After(3 * driverTimeout); enough != nil; {
+		select {
+		case <-tick.C:
+			s.send(model.ExecutorDown{BeatAck: &model.Beat{}})
+		case <-s.ended:
+			t.Fatal("the executor has given the stream up")
+		case <-p.exited:
+			t.Fatal("the executor has ended")
+		case <-enough:
+			enough = nil
+		}
+	}
+	s.send(model.ExecutorDown{Welcome: &model.ExecutorWelcome{BeatMilli: 100}})
+	s.shell(1, "echo done")
+	if r := s.result(); string(r.Stdout) != "done\n" {
+		t.Errorf("result %+v", r)
+	}
+	// Without beats it does not wait.
+	if code := p.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+}
+
 func TestResultsAreRepeatedUntilAcknowledged(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
