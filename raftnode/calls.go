@@ -108,28 +108,37 @@ func libraryError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// ErrStuck is the failure of a replica that a restart cures: its stores and its
+// state are whole, the library is in a state that it does not leave.
+var ErrStuck = errors.New("raft must be restarted")
+
 // transferCheck finds out that a leadership transfer was left unfinished: the
-// library then refuses every command of a leader for ever (HA-15).
+// library then refuses every command of a leader for ever (HA-15), also after
+// it has lost its leadership and won another.
 type transferCheck struct {
 	fail func(error)
 
-	mu    sync.Mutex
-	since time.Time
+	mu   sync.Mutex
+	last time.Time // when a refusal was counted last
+	seen int
 }
 
-// note looks at the outcome of one command.
+// note looks at the outcome of one command. Refusals are counted, one in each
+// transferCheckInterval, rather than timed: a process that was stopped in the
+// middle of a transfer is not stuck.
 func (t *transferCheck) note(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
-		t.since = time.Time{}
+		t.last, t.seen = time.Time{}, 0
 		return
 	}
 	now := time.Now()
-	if t.since.IsZero() {
-		t.since = now
+	if now.Sub(t.last) < transferCheckInterval {
+		return
 	}
-	if stuck := now.Sub(t.since); stuck > transferStuckLimit {
-		t.fail(fmt.Errorf("a leadership transfer has been refusing commands for %s without ending", stuck.Round(time.Second)))
+	t.last = now
+	if t.seen++; t.seen > transferStuckChecks {
+		t.fail(fmt.Errorf("%w: a leadership transfer has been refusing every command for %s", ErrStuck, transferStuckLimit))
 	}
 }

@@ -101,6 +101,7 @@ type rig struct {
 	logs    *logBuffer
 	members []*member // the test goroutine's alone
 	tune    func(*Config)
+	disk    func(m *member, what string) error // nil: a disk that works
 
 	mu   sync.Mutex
 	book map[model.MasterID]listing
@@ -177,6 +178,15 @@ func (r *rig) start(m *member) {
 	m.node, err = Open(cfg, Deps{
 		FSM: m.fsm, Stream: NewStream(listener, host.Dial, m.addr, StreamTLS{}), Identity: ourCluster(),
 		Resolve: r.resolve, Logger: r.log.Named(string(m.id)),
+		Disk: func(what string) error {
+			r.mu.Lock()
+			disk := r.disk
+			r.mu.Unlock()
+			if disk == nil {
+				return nil
+			}
+			return disk(m, what)
+		},
 	})
 	if err != nil {
 		r.t.Fatalf("open %s: %v", m.id, err)

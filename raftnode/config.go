@@ -50,12 +50,15 @@ const (
 	// lockTimeout is how long an opener waits for another process's lock.
 	lockTimeout = 2 * time.Second
 	// storeStallLimit is how long one call to the log or stable store may
-	// take before the node is given up as broken (HA-13): its heartbeats flow
-	// on, so nobody else would notice.
+	// take (HA-13). A leader's heartbeats flow on meanwhile, so nobody else
+	// would notice.
 	storeStallLimit = 10 * time.Second
 	// transferStuckLimit is how long an unfinished leadership transfer may
-	// refuse every command before the node is given up (HA-15).
-	transferStuckLimit = 10 * time.Second
+	// refuse every command before Raft is restarted (HA-15). A transfer that
+	// works ends within the election time-out.
+	transferStuckLimit    = 5 * time.Second
+	transferCheckInterval = time.Second
+	transferStuckChecks   = int(transferStuckLimit / transferCheckInterval)
 	// drainLimit is how long Close waits for calls into the library to end by
 	// themselves before it stops the library under them.
 	drainLimit = 2 * time.Second

@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -48,7 +49,14 @@ type Deps struct {
 	// the library's own thread: it must not block, and should ask them, since
 	// more may have changed by then.
 	OnLeader func()
-	Logger   hclog.Logger
+	// Wall is the machine's wall clock, stamped on commands for people to read
+	// and on nothing that is measured; nil: time.Now.
+	Wall func() time.Time
+	// Disk is called before each write to the log and stable store with what
+	// it is for; an error of it is the store's. Tests make a disk slow,
+	// hanging or broken with it; nil: nothing.
+	Disk   func(what string) error
+	Logger hclog.Logger
 }
 
 func (d Deps) withDefaults() Deps {
@@ -60,6 +68,12 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.OnLeader == nil {
 		d.OnLeader = func() {}
+	}
+	if d.Wall == nil {
+		d.Wall = time.Now
+	}
+	if d.Disk == nil {
+		d.Disk = func(string) error { return nil }
 	}
 	return d
 }

@@ -19,6 +19,7 @@ import (
 type Node struct {
 	cfg    Config
 	log    hclog.Logger
+	wall   func() time.Time
 	raft   *raft.Raft
 	fsm    *fsm.FSM
 	stores *stores
@@ -29,12 +30,12 @@ type Node struct {
 	queue    *proposalQueue
 	calls    *calls
 	transfer *transferCheck
+	watch    *watch
 	pilot    pilotSlot
 
-	failed  chan error
-	failMu  sync.Mutex
-	failErr error
-
+	failed    chan error
+	failMu    sync.Mutex
+	failErr   error
 	closing   chan struct{} // no new work
 	done      chan struct{} // the library has stopped
 	tasks     sync.WaitGroup
@@ -56,7 +57,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, fsm: deps.FSM, stores: st,
+		cfg: cfg, log: log, wall: deps.Wall, fsm: deps.FSM, stores: st,
 		terms: newTermBook(), queue: newProposalQueue(), calls: newCalls(),
 		failed: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -65,11 +66,11 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	if err := n.state.readConfigIndex(); err != nil {
 		return nil, errors.Join(err, st.close())
 	}
-	w := newWatch(n.fail)
+	n.watch = newWatch(deps.Disk, func() bool { return n.raft.State() == raft.Leader }, n.fail)
 	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, log)
 	err = guard("start raft in "+cfg.DataDir, func() error {
 		n.raft, err = raft.NewRaft(libraryConfig(cfg, log), n.state,
-			watchedLog{st.log, w}, watchedStable{st.stable, w}, st.snapshots, n.trans)
+			watchedLog{st.log, n.watch}, watchedStable{st.stable, n.watch}, st.snapshots, n.trans)
 		return err
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	}
 	n.tasks.Go(n.collect)
 	n.tasks.Go(func() { n.terms.run(n.done) })
-	n.tasks.Go(func() { w.run(n.done) })
+	n.tasks.Go(func() { n.watch.run(n.done) })
 	return n, nil
 }
 
@@ -168,9 +169,14 @@ func (n *Node) Snapshot(ctx context.Context) error {
 // Close.
 func (n *Node) Terms() <-chan Term { return n.terms.out }
 
-// Failed delivers at most one error, after which the process must stop: an
-// entry could not be applied, or a store is broken.
+// Failed delivers at most one error, after which the replica must be closed: an
+// entry could not be applied, a store is broken, or, if it is [ErrStuck], the
+// library is and the replica can be opened again. By then it has fallen silent.
 func (n *Node) Failed() <-chan error { return n.failed }
+
+// Stall returns the call to the log or stable store that has not returned for
+// 10 s, if there is one. It is news of a standby: a leader has failed by then.
+func (n *Node) Stall() (Stall, bool) { return n.watch.stalled() }
 
 // fail notes the first fatal error. It never blocks.
 func (n *Node) fail(err error) {
@@ -181,10 +187,18 @@ func (n *Node) fail(err error) {
 		return // stores refuse calls once they are closed
 	default:
 	}
-	if n.failErr == nil {
-		n.failErr = err
-		n.failed <- err
+	if n.failErr != nil {
+		return
 	}
+	n.failErr = err
+	n.failed <- err
+	// The heartbeats of a leader that can do nothing more would keep the
+	// others from electing one that can.
+	n.tasks.Go(func() {
+		if err := n.trans.Close(); err != nil {
+			n.log.Warn("closing the connections of a failed replica", "err", err)
+		}
+	})
 }
 
 func (n *Node) failure() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
@@ -168,7 +167,7 @@ func (n *Node) nextBatch() []*proposal {
 // encode stamps and encodes a batch. A proposal that cannot be encoded is
 // answered and left out; it must not spoil the entry for the others.
 func (n *Node) encode(batch []*proposal) ([]byte, []*proposal) {
-	wall, tick := time.Now().UnixMilli(), n.ClusterTick()
+	wall, tick := n.wall().UnixMilli(), n.ClusterTick()
 	var cmds []*replogv1.Command
 	for _, p := range batch {
 		for _, cmd := range p.cmds {

@@ -12,17 +12,30 @@ import (
 
 // watch looks over the calls into the log and stable store. The library
 // notices neither a call that never returns (HA-13) nor that the disk fails.
+//
+// A failure is final everywhere. A call that does not return is final for a
+// leader, whose heartbeats keep the others from electing one that can write; a
+// standby whose store hangs harms nobody and is left to recover (ADR 0020).
 type watch struct {
-	fail func(error)
+	disk    func(what string) error
+	leading func() bool
+	fail    func(error)
 
 	mu      sync.Mutex
 	nextID  uint64
 	pending map[uint64]*pendingCall
 }
 
+// Stall is a call to the log or stable store that does not return.
+type Stall struct {
+	What  string // "append to the log"
+	Since time.Time
+}
+
 type pendingCall struct {
-	what string
-	seen int // by how many checks
+	what  string
+	since time.Time
+	seen  int // by how many checks
 }
 
 const (
@@ -34,11 +47,11 @@ const (
 	storeStallChecks = int(storeStallLimit / storeCheckInterval)
 )
 
-func newWatch(fail func(error)) *watch {
-	return &watch{fail: fail, pending: make(map[uint64]*pendingCall)}
+func newWatch(disk func(string) error, leading func() bool, fail func(error)) *watch {
+	return &watch{disk: disk, leading: leading, fail: fail, pending: make(map[uint64]*pendingCall)}
 }
 
-// run reports a stalled call until done is closed.
+// run looks at the calls until done is closed or a leader's has stalled.
 func (w *watch) run(done <-chan struct{}) {
 	ticker := time.NewTicker(storeCheckInterval)
 	defer ticker.Stop()
@@ -47,24 +60,37 @@ func (w *watch) run(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-ticker.C:
-			if what, seen := w.check(); seen > storeStallChecks {
-				w.fail(fmt.Errorf("raft store stalled: %s has not returned for %s", what, storeStallLimit))
+			// A standby can come to lead with a hanging call only if it is one
+			// that its elections do not wait for, such as a truncation.
+			w.check()
+			if stall, ok := w.stalled(); ok && w.leading() {
+				w.fail(fmt.Errorf("raft store stalled: the leader's call to %s has not returned for %s", stall.What, storeStallLimit))
 				return
 			}
 		}
 	}
 }
 
-// check looks at all pending calls and returns the one seen most often.
-func (w *watch) check() (what string, seen int) {
+// check counts itself for each pending call.
+func (w *watch) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, call := range w.pending {
-		if call.seen++; call.seen > seen {
-			what, seen = call.what, call.seen
+		call.seen++
+	}
+}
+
+// stalled returns the oldest call that enough checks have seen and that has
+// not returned yet.
+func (w *watch) stalled() (stall Stall, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, call := range w.pending {
+		if call.seen > storeStallChecks && (!ok || call.since.Before(stall.Since)) {
+			stall, ok = Stall{What: call.what, Since: call.since}, true
 		}
 	}
-	return what, seen
+	return stall, ok
 }
 
 // call runs one write. Any failure but a full disk is final: after a failed
@@ -74,9 +100,12 @@ func (w *watch) call(what string, write func() error) error {
 	w.mu.Lock()
 	id := w.nextID
 	w.nextID++
-	w.pending[id] = &pendingCall{what: what}
+	w.pending[id] = &pendingCall{what: what, since: time.Now()}
 	w.mu.Unlock()
-	err := write()
+	err := w.disk(what)
+	if err == nil {
+		err = write()
+	}
 	w.mu.Lock()
 	delete(w.pending, id)
 	w.mu.Unlock()

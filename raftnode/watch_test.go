@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,12 @@ func (f *failures) all() string {
 	return strings.Join(f.errs, "\n")
 }
 
+func testWatch(leading func() bool, fail func(error)) *watch {
+	return newWatch(Deps{}.withDefaults().Disk, leading, fail)
+}
+
+func leads(yes bool) func() bool { return func() bool { return yes } }
+
 func TestAFailedWriteIsFatalUnlessTheDiskIsFull(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -50,7 +57,7 @@ func TestAFailedWriteIsFatalUnlessTheDiskIsFull(t *testing.T) {
 		{"a failed sync", syscall.EIO, true},
 	} {
 		var f failures
-		l := watchedLog{brokenLog{raft.NewInmemStore(), func() error { return c.err }}, newWatch(f.add)}
+		l := watchedLog{brokenLog{raft.NewInmemStore(), func() error { return c.err }}, testWatch(leads(true), f.add)}
 		if err := l.StoreLogs(nil); !errors.Is(err, c.err) {
 			t.Errorf("%s: got %v, want the store's own %v", c.name, err, c.err)
 		}
@@ -60,38 +67,88 @@ func TestAFailedWriteIsFatalUnlessTheDiskIsFull(t *testing.T) {
 	}
 }
 
+// stallFor lets an append hang for a time while a watch looks on.
+func stallFor(t *testing.T, w *watch, hang time.Duration, during func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var tasks sync.WaitGroup
+	tasks.Go(func() { w.run(done) })
+	l := watchedLog{brokenLog{raft.NewInmemStore(), func() error { time.Sleep(hang); return nil }}, w}
+	tasks.Go(func() { _ = l.StoreLogs(nil) })
+	during()
+	time.Sleep(hang)
+	close(done)
+	tasks.Wait()
+}
+
 // HA-13: an append that never returns.
-func TestAStoreThatHangsIsReported(t *testing.T) {
+func TestALeaderWhoseStoreHangsFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f failures
-		w := newWatch(f.add)
-		done, hang := make(chan struct{}), make(chan struct{})
-		var tasks sync.WaitGroup
-		tasks.Go(func() { w.run(done) })
-		l := watchedLog{brokenLog{raft.NewInmemStore(), func() error { <-hang; return nil }}, w}
-		tasks.Go(func() { _ = l.StoreLogs(nil) })
-		time.Sleep(storeStallLimit - time.Second)
+		stallFor(t, testWatch(leads(true), f.add), time.Minute, func() {
+			time.Sleep(storeStallLimit - time.Second)
+			if got := f.all(); got != "" {
+				t.Errorf("before the limit: got %q, want nothing", got)
+			}
+			time.Sleep(4 * time.Second)
+			if got := f.all(); !strings.Contains(got, "raft store stalled: the leader's call to append to the log") {
+				t.Errorf("after the limit: got %q, want the stalled call", got)
+			}
+		})
+	})
+}
+
+func TestAStandbyWhoseStoreHangsSaysSoUntilItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f failures
+		w := testWatch(leads(false), f.add)
+		began := time.Now()
+		stallFor(t, w, time.Minute, func() {
+			time.Sleep(storeStallLimit - time.Second)
+			if stall, ok := w.stalled(); ok {
+				t.Errorf("before the limit: got %+v, want nothing", stall)
+			}
+			time.Sleep(4 * time.Second)
+			stall, ok := w.stalled()
+			if diff := cmp.Diff(Stall{What: "append to the log", Since: began}, stall); !ok || diff != "" {
+				t.Errorf("after the limit (-want +got):\n%s", diff)
+			}
+			time.Sleep(time.Minute)
+			if stall, ok := w.stalled(); ok {
+				t.Errorf("after the call has returned: got %+v, want nothing", stall)
+			}
+		})
 		if got := f.all(); got != "" {
-			t.Errorf("before the limit: got %q, want nothing", got)
+			t.Errorf("the standby failed: %s", got)
 		}
-		time.Sleep(4 * time.Second)
-		if got := f.all(); !strings.Contains(got, "raft store stalled: append to the log") {
-			t.Errorf("after the limit: got %q, want the stalled call", got)
-		}
-		close(hang)
-		close(done)
-		tasks.Wait()
+	})
+}
+
+// A truncation that hangs keeps no standby from being elected.
+func TestAStandbyThatComesToLeadWithAHangingStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f failures
+		var elected atomic.Bool
+		stallFor(t, testWatch(elected.Load, f.add), time.Minute, func() {
+			time.Sleep(30 * time.Second)
+			elected.Store(true)
+			time.Sleep(storeCheckInterval + time.Millisecond)
+			if got := f.all(); !strings.Contains(got, "raft store stalled") {
+				t.Errorf("a second after the election: got %q, want the stalled call", got)
+			}
+		})
 	})
 }
 
 // The ticks that a stopped process has missed come as one.
 func TestACallDuringWhichTheProcessStoodStillIsNoStalledOne(t *testing.T) {
 	var f failures
-	w := newWatch(f.add)
+	w := testWatch(leads(true), f.add)
 	l := watchedLog{brokenLog{raft.NewInmemStore(), func() error {
 		for range 2 { // before and after it stood still, however long that was
-			if what, seen := w.check(); seen > storeStallChecks {
-				t.Errorf("%q was seen %d times", what, seen)
+			w.check()
+			if stall, ok := w.stalled(); ok {
+				t.Errorf("%+v counts as stalled", stall)
 			}
 		}
 		return nil
@@ -99,8 +156,8 @@ func TestACallDuringWhichTheProcessStoodStillIsNoStalledOne(t *testing.T) {
 	if err := l.StoreLogs(nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, seen := w.check(); seen != 0 {
-		t.Errorf("a call that has returned was seen %d times", seen)
+	if n := len(w.pending); n != 0 {
+		t.Errorf("%d calls are pending after the only one has returned", n)
 	}
 }
 
@@ -141,23 +198,33 @@ func TestASlowReaderOfTermsSeesTheLatestChange(t *testing.T) {
 func TestALeakedTransferFlagIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f failures
-		check := &transferCheck{fail: f.add}
+		var failed error
+		check := &transferCheck{fail: func(err error) { failed = err; f.add(err) }}
 		for range 20 {
 			check.note(raft.ErrLeadershipTransferInProgress)
 			time.Sleep(time.Second)
-			if time.Now().Second()%5 == 0 {
+			if time.Now().Second()%4 == 0 {
 				check.note(nil)
 			}
 		}
+		check.note(nil)
+		for range 1000 { // a process that stood still finds them all at once
+			check.note(raft.ErrLeadershipTransferInProgress)
+		}
+		check.note(nil)
 		if got := f.all(); got != "" {
 			t.Errorf("with commands that pass in between: got %q, want nothing", got)
 		}
-		for range 12 {
+		began := time.Now()
+		for failed == nil && time.Since(began) < time.Minute {
 			check.note(raft.ErrLeadershipTransferInProgress)
-			time.Sleep(time.Second)
+			time.Sleep(20 * time.Millisecond)
 		}
-		if got := f.all(); !strings.Contains(got, "leadership transfer") {
-			t.Errorf("refused for 12 s: got %q, want a report", got)
+		if took := time.Since(began); took < transferStuckLimit || took > transferStuckLimit+time.Second {
+			t.Errorf("reported after %s, want %s", took, transferStuckLimit)
+		}
+		if !errors.Is(failed, ErrStuck) || !strings.Contains(f.all(), "leadership transfer") {
+			t.Errorf("got %v, want what asks for a restart", failed)
 		}
 	})
 }
