@@ -112,7 +112,9 @@ func (c *Client) childRand() *rand.Rand {
 
 var errClosed = fmt.Errorf("%w: the client is closed", model.ErrRefused)
 
-// conn returns the connection to addr, new or from an earlier call.
+// conn returns the connection to addr, new or from an earlier call. One that
+// could not be established when it was last tried is replaced: the finders'
+// pauses are enough, and the master may be back.
 func (c *Client) conn(addr string) (*rpc.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +122,10 @@ func (c *Client) conn(addr string) (*rpc.Conn, error) {
 		return nil, errClosed
 	}
 	if conn := c.conns[addr]; conn != nil {
-		return conn, nil
+		if !conn.Failed() {
+			return conn, nil
+		}
+		c.dropLocked(addr, conn)
 	}
 	conn, err := rpc.Dial(addr, rpc.DialConfig{TLS: c.cfg.TLS, Dial: c.cfg.Dialer, Principal: c.cfg.Principal})
 	if err != nil {
@@ -139,11 +144,15 @@ func (c *Client) evictLocked() {
 		if slices.Contains(c.cfg.Masters, addr) {
 			continue
 		}
-		delete(c.conns, addr)
-		if err := conn.Close(); err != nil {
-			c.log.Debug("closing a connection failed", "addr", addr, "err", err)
-		}
+		c.dropLocked(addr, conn)
 		return
+	}
+}
+
+func (c *Client) dropLocked(addr string, conn *rpc.Conn) {
+	delete(c.conns, addr)
+	if err := conn.Close(); err != nil {
+		c.log.Debug("closing a connection failed", "addr", addr, "err", err)
 	}
 }
 

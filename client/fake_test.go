@@ -22,10 +22,13 @@ type fakeCluster struct {
 	answers  map[string]string // request id -> application
 	calls    map[string]int    // request id -> how often it arrived
 	changed  chan struct{}     // closed and replaced on each change
+	led      chan struct{}     // the same for the leader
 	apps     map[model.AppID]model.AppView
 	transfer int
 	// sim replaces loopback for tests in virtual time.
 	sim *simnet.Network
+	// port is where the next master listens; 0 = anywhere.
+	port int
 }
 
 // listen opens the listener of one more master.
@@ -33,7 +36,7 @@ func (c *fakeCluster) listen() (net.Listener, error) {
 	if c.sim == nil {
 		return net.Listen("tcp", "127.0.0.1:0")
 	}
-	return c.sim.Host("master").Listen(":0")
+	return c.sim.Host("master").Listen(fmt.Sprintf(":%d", c.port))
 }
 
 func (c *fakeCluster) dialer() rpc.DialFunc {
@@ -46,7 +49,7 @@ func (c *fakeCluster) dialer() rpc.DialFunc {
 func newFakeCluster() *fakeCluster {
 	return &fakeCluster{
 		index: 10, answers: map[string]string{}, calls: map[string]int{},
-		changed: make(chan struct{}), apps: map[model.AppID]model.AppView{},
+		changed: make(chan struct{}), led: make(chan struct{}), apps: map[model.AppID]model.AppView{},
 	}
 }
 
@@ -54,6 +57,8 @@ func (c *fakeCluster) setLeader(addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leader = addr
+	close(c.led)
+	c.led = make(chan struct{})
 }
 
 func (c *fakeCluster) setApp(v model.AppView) {
@@ -95,6 +100,7 @@ type fakeMaster struct {
 	readLog     func(context.Context, rpc.LogRequest, func(rpc.LogChunk) error) error
 	driver      func(context.Context, rpc.DriverSessionStream) error
 	lagging     bool // knows no application
+	blind       bool // knows no leader
 	reads       int
 }
 
@@ -159,9 +165,20 @@ func (m *fakeMaster) Leading() bool {
 	return m.c.leader == m.addr
 }
 
+func (m *fakeMaster) Elected() bool { return m.Leading() }
+
+func (m *fakeMaster) Changed() <-chan struct{} {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	return m.c.led
+}
+
 func (m *fakeMaster) LeaderAddr() string {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
+	if m.blind {
+		return ""
+	}
 	return m.c.leader
 }
 
@@ -192,9 +209,10 @@ func (m *fakeMaster) TransferLeadership(context.Context, model.MasterID) error {
 }
 
 func (m *fakeMaster) Staleness(context.Context) (model.Staleness, error) {
+	leader := m.LeaderAddr()
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
-	return model.Staleness{Master: model.MasterID(m.addr), LeaderAddr: m.c.leader, AppliedIndex: m.c.index}, nil
+	return model.Staleness{Master: model.MasterID(m.addr), LeaderAddr: leader, AppliedIndex: m.c.index}, nil
 }
 
 func (m *fakeMaster) Settings(context.Context) (model.Settings, error) {

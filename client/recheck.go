@@ -12,14 +12,19 @@ import (
 const (
 	recheckAfter   = 250 * time.Millisecond
 	recheckTimeout = 500 * time.Millisecond
+	// maxLeaderLag is how long the master that names a leader may not have
+	// heard it: what it names after that may be what the call waits for the
+	// end of.
+	maxLeaderLag = 500 * time.Millisecond
 )
 
 // watchAttempt watches a leader's call in progress at addr. When it takes
-// longer than recheckAfter, addr is asked for a sign of life; if it gives none
-// and another master names another leader, the attempt is given up and f
-// follows that hint. A leader that is cut off or frozen would hold the caller
-// until the attempt's time-out otherwise; one that is only slow, or a standby
-// that forwards, is waited for. stop ends the watch and joins it; attempts that
+// longer than recheckAfter, addr is asked for a sign of life; if it gives none,
+// or knows no leader, and another master names another leader, the attempt is
+// given up and f follows that hint. A leader that is cut off or frozen, and a
+// standby that is cut off and holds the call, would keep the caller until the
+// attempt's time-out otherwise; a leader that is only slow, and a standby that
+// forwards or waits for an election like all the others, is waited for. stop ends the watch and joins it; attempts that
 // are answered sooner cost one timer.
 func (c *Client) watchAttempt(ctx context.Context, f *LeaderFinder, addr string, giveUp context.CancelFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -27,7 +32,7 @@ func (c *Client) watchAttempt(ctx context.Context, f *LeaderFinder, addr string,
 	timer := time.AfterFunc(recheckAfter, func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if next := c.askOthers(ctx, f, addr); next != "" && !c.alive(ctx, addr) && ctx.Err() == nil {
+			if next := c.askOthers(ctx, f, addr); next != "" && c.stuck(ctx, addr) && ctx.Err() == nil {
 				f.Failed(addr, rpc.NotLeader(next))
 				giveUp()
 				return
@@ -50,17 +55,19 @@ func (c *Client) askOthers(ctx context.Context, f *LeaderFinder, addr string) st
 		if other == addr || ctx.Err() != nil {
 			continue
 		}
-		if st, err := c.askState(ctx, other); err == nil && st.LeaderAddr != "" && st.LeaderAddr != addr {
+		if st, err := c.askState(ctx, other); err == nil && st.LeaderAddr != "" && st.LeaderAddr != addr &&
+			st.LagMilli <= maxLeaderLag.Milliseconds() {
 			return st.LeaderAddr
 		}
 	}
 	return ""
 }
 
-// alive reports whether the master at addr answers a simple question.
-func (c *Client) alive(ctx context.Context, addr string) bool {
-	_, err := c.askState(ctx, addr)
-	return err == nil
+// stuck reports whether the master at addr gives no sign of life, or knows no
+// leader.
+func (c *Client) stuck(ctx context.Context, addr string) bool {
+	st, err := c.askState(ctx, addr)
+	return err != nil || st.LeaderAddr == ""
 }
 
 func (c *Client) askState(ctx context.Context, addr string) (model.Staleness, error) {

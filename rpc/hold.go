@@ -58,7 +58,7 @@ func (h *holds) session() (rank int, done func(), ok bool) {
 func holdUntil(ctx context.Context, limit time.Duration) time.Time {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
-		limit = min(limit, left-left/8)
+		limit = min(limit, left-max(left/8, holdMargin))
 	}
 	return time.Now().Add(limit)
 }

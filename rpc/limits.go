@@ -68,6 +68,9 @@ const (
 	// heldSessionPace is the time between the releases of two sessions that
 	// wait: thousands of workers must not come to a new leader in one moment.
 	heldSessionPace = 100 * time.Microsecond
+	// holdMargin is the least time before its caller's deadline at which what
+	// waits is answered.
+	holdMargin = 50 * time.Millisecond
 	// forwardAgainFirst and forwardAgainMax bound the pauses before a call that
 	// waits is sent to the same leader again, in case its connection broke and
 	// nothing else.
