@@ -94,9 +94,15 @@ type command struct {
 // startHearth starts the binary with the environment of the tests and extra.
 func startHearth(t testing.TB, extra []string, stdin string, args ...string) *command {
 	t.Helper()
+	return startBinary(t, hearthBinary, extra, stdin, args...)
+}
+
+// startBinary is startHearth with another build.
+func startBinary(t testing.TB, binary string, extra []string, stdin string, args ...string) *command {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	c := &command{cancel: cancel, started: time.Now()}
-	c.cmd = exec.CommandContext(ctx, hearthBinary, args...)
+	c.cmd = exec.CommandContext(ctx, binary, args...)
 	c.cmd.Env = ownEnv(extra...)
 	c.cmd.Stdin = strings.NewReader(stdin)
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr

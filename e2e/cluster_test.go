@@ -64,6 +64,7 @@ type node struct {
 
 // cluster is a running cluster of real processes.
 type cluster struct {
+	binary     string
 	dir        string
 	size       size
 	masters    []*node
@@ -78,14 +79,21 @@ type cluster struct {
 // newCluster starts a cluster and registers its end with all checks.
 func newCluster(t *testing.T, s size) *cluster {
 	t.Helper()
+	return newClusterOf(t, hearthBinary, s)
+}
+
+// newClusterOf is newCluster with another build of the daemons.
+func newClusterOf(t *testing.T, binary string, s size) *cluster {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{dir: filepath.Join(dir, "cluster"), size: s, markers: map[string]bool{}}
+	c := &cluster{binary: binary, dir: filepath.Join(dir, "cluster"), size: s, markers: map[string]bool{}}
 	c.markers["DEMO_OF_HEARTH="+c.dir] = true
 	t.Cleanup(func() { c.end(t) })
-	r := hearth(t, append([]string{"demo", "--keep", "--no-job", "--dir", c.dir, "-o", "json"}, s.args()...)...).wantCode(t, 0)
+	args := append([]string{"demo", "--keep", "--no-job", "--dir", c.dir, "-o", "json"}, s.args()...)
+	r := startBinary(t, binary, nil, "", args...).wait(t).wantCode(t, 0)
 	var shape struct {
 		Masters []*node           `json:"masters"`
 		Workers []*node           `json:"workers"`
@@ -181,7 +189,7 @@ func (c *cluster) launchOn(t testing.TB, old *node, grpcPort, raftPort, serfPort
 	} else {
 		args = append(args, "--masters", c.masterList, "--join", strings.Join(join, ","), "--cores", s[5], "--memory", s[7])
 	}
-	cmd := exec.Command(hearthBinary, args...)
+	cmd := exec.Command(c.binary, args...)
 	cmd.Env = ownEnv("DEMO_OF_HEARTH=" + c.dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -287,7 +295,7 @@ func (c *cluster) takeDown(t *testing.T) {
 		}
 	}
 	// It waits for what it has started, which is all there should be.
-	r := hearth(t, "demo", "--stop", "--dir", c.dir)
+	r := startBinary(t, c.binary, nil, "", "demo", "--stop", "--dir", c.dir).wait(t)
 	if r.code != 0 {
 		t.Errorf("hearth demo --stop: code %d: %s", r.code, r.stderr)
 	}

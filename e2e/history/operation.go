@@ -83,13 +83,22 @@ func NewRecorder() *Recorder { return &Recorder{start: time.Now()} }
 // Do makes one call between two readings of the clock and records it. The
 // function fills in the outcome and what was answered. Safe for concurrent use.
 func (r *Recorder) Do(op Operation, call func(*Operation)) Operation {
-	op.Call = time.Since(r.start)
+	op.Call = r.Now()
 	call(&op)
-	op.Return = time.Since(r.start)
+	op.Return = r.Now()
+	r.Add(op)
+	return op
+}
+
+// Now reads the clock of the history.
+func (r *Recorder) Now() time.Duration { return time.Since(r.start) }
+
+// Add records operations with their times, for calls that answer several at
+// once. Safe for concurrent use.
+func (r *Recorder) Add(ops ...Operation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ops = append(r.ops, op)
-	return op
+	r.ops = append(r.ops, ops...)
 }
 
 // Operations copies what was recorded so far.
