@@ -27,7 +27,7 @@ func (t *table) restore(records []journalRecord) {
 			}
 		case recordKill:
 			if e != nil {
-				e.kill = &killing{reason: r.Reason, infra: r.Infra}
+				e.kill = &killing{reason: r.Reason, infra: r.Infra, grace: milli(r.GraceMS, 0, keeper.MaxGrace)}
 			}
 		case recordEnd:
 			if e == nil {
@@ -70,7 +70,7 @@ func (t *table) records() []journalRecord {
 			out = append(out, journalRecord{Kind: recordStart, Ref: e.ref, Proc: e.proc})
 		}
 		if e.kill != nil {
-			out = append(out, journalRecord{Kind: recordKill, Ref: e.ref, Reason: e.kill.reason, Infra: e.kill.infra})
+			out = append(out, journalRecord{Kind: recordKill, Ref: e.ref, Reason: e.kill.reason, Infra: e.kill.infra, GraceMS: e.kill.grace.Milliseconds()})
 		}
 	}
 	var apps []model.AppID

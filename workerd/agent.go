@@ -33,6 +33,7 @@ type agent struct {
 	dir      *workDir
 	launcher *launcher
 	masters  *masterList
+	contact  *contact
 	cleanup  chan<- model.AppID
 	// changed tells gossip the cluster and incarnation; never blocks.
 	changed func(cluster model.ClusterIdentity, incarnation uint64)
@@ -87,6 +88,7 @@ func (a *agent) run(ctx context.Context, session func(context.Context)) error {
 	var sess sync.WaitGroup
 	sess.Go(func() { session(jobs) })
 	a.keepers.listen(a)
+	a.jobs.Go(func() { a.renewLeases(jobs) })
 	a.perform(a.adopted)
 	defer func() {
 		cancel()

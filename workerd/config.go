@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -67,6 +68,9 @@ type Deps struct {
 	// Network is what the worker listens and gossips on; nil means the operating system's. Tests hand
 	// in a simulated one.
 	Network gossip.Transport
+	// SinceBoot reads a clock that goes on while the machine is suspended; nil means CLOCK_BOOTTIME.
+	// A Runner must go by the same one.
+	SinceBoot func() time.Duration
 	// Runner runs the processes; nil means a keeper. Tests hand in one that only pretends to.
 	Runner OpenRunner
 }

@@ -56,6 +56,8 @@ type journalRecord struct {
 	Proc      *keeper.Proc          `json:"proc,omitempty"`
 	Reason    string                `json:"reason,omitempty"`
 	MemoryMiB int64                 `json:"memory_mib,omitempty"`
+	// GraceMS is what a kill gave between SIGTERM and SIGKILL.
+	GraceMS int64 `json:"grace_ms,omitempty"`
 	// Infra marks a kill of our own because the worker stops.
 	Infra bool `json:"infra,omitempty"`
 }

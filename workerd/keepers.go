@@ -80,6 +80,7 @@ func (k *keepers) take() Runner {
 // keeper.
 func (k *keepers) listen(a *agent) {
 	c := k.get()
+	a.contact.poke() // it may be a keeper that knows no lease yet
 	a.jobs.Go(func() {
 		for {
 			select {

@@ -77,6 +77,7 @@ func (l *launcher) prepare(o *model.LaunchOrder, masters []string) (keeper.Start
 		Stderr:         filepath.Join(dir, "stderr"),
 		Header:         header(argv),
 		MemoryLimitMiB: o.MemoryMiB,
+		Leased:         o.Spec.Disconnect.Singleton(),
 	}, nil
 }
 

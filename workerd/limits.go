@@ -37,6 +37,7 @@ const (
 	maxCleanupRetries  = 3
 	maxHeaderArgBytes  = 32 << 10
 	maxRotatedSegments = 100
+	maxUnansweredBeats = 1024
 )
 
 // Times.
@@ -62,5 +63,6 @@ const (
 	minBeat           = 10 * time.Millisecond
 	maxBeat           = time.Minute
 	minDeath          = 50 * time.Millisecond
+	silentBeats       = 3 // beats in a row without a word after which a leader may be left
 	maxDeath          = time.Hour
 )

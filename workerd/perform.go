@@ -61,6 +61,12 @@ func (a *agent) start(ctx context.Context, e effect) {
 		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
 	}
+	if req.Leased {
+		if err := a.contact.renew(ctx, k); err != nil {
+			a.startFailed(context.WithoutCancel(ctx), e.ref, err)
+			return
+		}
+	}
 	started, err := k.Start(ctx, req)
 	if err != nil {
 		if ctx.Err() != nil { // it may run for all we know
@@ -80,6 +86,7 @@ func (a *agent) startFailed(ctx context.Context, ref model.ExecutorRef, err erro
 func outage(err error) bool {
 	if slices.Contains([]keeper.Reason{
 		keeper.ReasonShuttingDown, keeper.ReasonTooMany, keeper.ReasonVersion, keeper.ReasonWrongWorker, keeper.ReasonDuplicateKey,
+		keeper.ReasonLeaseOver,
 	}, keeper.ReasonOf(err)) {
 		return true
 	}

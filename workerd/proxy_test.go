@@ -15,8 +15,10 @@ import (
 // knownLeader is what a standby says of the leader.
 type knownLeader string
 
-func (knownLeader) Leading() bool        { return false }
-func (l knownLeader) LeaderAddr() string { return string(l) }
+func (knownLeader) Leading() bool            { return false }
+func (knownLeader) Elected() bool            { return false }
+func (l knownLeader) LeaderAddr() string     { return string(l) }
+func (knownLeader) Changed() <-chan struct{} { return nil }
 
 func TestAWorkerThatCannotDialTheLeaderIsPassedOnByAStandby(t *testing.T) {
 	leader := newFakeLeader(t)

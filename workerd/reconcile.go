@@ -158,7 +158,7 @@ func (t *table) killOrder(o *model.KillOrder) []effect {
 func (t *table) kill(e *executor, k killing) []effect {
 	if e.kill == nil || (e.kill.infra && !k.infra) {
 		e.kill = &k
-		t.record(journalRecord{Kind: recordKill, Ref: e.ref, Reason: k.reason, Infra: k.infra})
+		t.record(journalRecord{Kind: recordKill, Ref: e.ref, Reason: k.reason, Infra: k.infra, GraceMS: k.grace.Milliseconds()})
 		t.log.Info("ending executor", "app", e.ref.App, "executor", e.ref.Executor, "reason", k.reason, "grace", k.grace)
 	}
 	if e.starting {

@@ -70,6 +70,8 @@ type sessions struct {
 	finder *client.LeaderFinder
 	open   opener
 	owner  sessionOwner
+	// contact learns what a leader has answered.
+	contact *contact
 
 	suspects chan string // gRPC addresses of masters that gossip calls failed; capacity 1
 	told     string      // the last trouble logged, so that it is logged once
@@ -79,8 +81,8 @@ type sessions struct {
 	undialled int    // attempts in a row at hint that reached nobody
 }
 
-func newSessions(log hclog.Logger, finder *client.LeaderFinder, open opener, owner sessionOwner) *sessions {
-	return &sessions{log: log, finder: finder, open: open, owner: owner, suspects: make(chan string, 1)}
+func newSessions(log hclog.Logger, finder *client.LeaderFinder, open opener, owner sessionOwner, c *contact) *sessions {
+	return &sessions{log: log, finder: finder, open: open, owner: owner, contact: c, suspects: make(chan string, 1)}
 }
 
 // suspect says that gossip calls the master at addr failed. If it is the leader and has fallen
@@ -199,6 +201,7 @@ func (s *sessions) attempt(ctx context.Context, addr string) (welcomed bool, err
 	if err != nil {
 		return false, err
 	}
+	sent := s.contact.now()
 	if err := stream.Send(model.WorkerUp{Hello: &hello}); err != nil {
 		return false, s.why(ctx, err)
 	}
@@ -217,10 +220,10 @@ func (s *sessions) attempt(ctx context.Context, addr string) (welcomed bool, err
 	l := live{
 		sessions: s, addr: addr, stream: stream, down: down, up: up, watchdog: watchdog,
 		beat: milli(welcome.BeatMilli, minBeat, maxBeat), heard: time.Now(),
-		// Half of what the leader waits, so that there is time for another session before it calls
-		// this worker dead.
-		patience: milli(welcome.DeathMilli, minDeath, maxDeath) / 2,
+		death: milli(welcome.DeathMilli, minDeath, maxDeath),
 	}
+	l.patience = patienceWith(l.beat, l.death)
+	s.contact.answered(sent, l.death)
 	return true, l.run(ctx)
 }
 
@@ -285,9 +288,17 @@ type live struct {
 	up       <-chan model.WorkerUp
 	watchdog *time.Timer
 	beat     time.Duration
+	death    time.Duration // worker_timeout
 	patience time.Duration
 	heard    time.Time // when the leader last said anything
-	number   uint64    // of the last beat
+	beats    beats
+}
+
+// patienceWith is how long a silent leader is stayed with: there has to be time for another session
+// before singletons are ended, and before the leader calls this worker dead; but a few beats may get
+// lost. Never more than half of death.
+func patienceWith(beat, death time.Duration) time.Duration {
+	return min(death/2, max(silentBeats*beat, death*patienceTenths/10))
 }
 
 func (l *live) run(ctx context.Context) error {
@@ -312,8 +323,7 @@ func (l *live) run(ctx context.Context) error {
 			}
 			continue
 		case <-tick.C:
-			l.number++
-			up = model.WorkerUp{Beat: &model.Beat{Number: l.number}}
+			up = model.WorkerUp{Beat: &model.Beat{Number: l.beats.next(l.contact.now())}}
 		case up = <-l.up:
 		}
 		if err := l.stream.Send(up); err != nil {
@@ -325,7 +335,10 @@ func (l *live) run(ctx context.Context) error {
 func (l *live) received(ctx context.Context, d model.WorkerDown) error {
 	switch {
 	case d.BeatAck != nil:
-		return nil // anything heard is a sign of life
+		if sent, ok := l.beats.answered(d.BeatAck.Number); ok {
+			l.contact.answered(sent, l.death)
+		}
+		return nil
 	case d.Rehello != nil:
 		return l.rehello(ctx, d.Rehello)
 	case d.Welcome != nil:

@@ -11,6 +11,9 @@ import (
 	"github.com/hearthd/hearth/workerd/keeper"
 )
 
+// reasonSingleton is why an executor ended that must not run twice.
+const reasonSingleton = "ended by its disconnect policy (singleton): no leader had answered its worker for half of worker_timeout"
+
 // verdict says how an executor ended whose process ended as x says.
 func (e *executor) verdict(x keeper.Exit) model.ExecutorReport {
 	r := model.ExecutorReport{Ref: e.ref, ExitCode: x.Code, Signal: x.Signal}
@@ -19,6 +22,8 @@ func (e *executor) verdict(x keeper.Exit) model.ExecutorReport {
 		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, e.kill.reason
 	case e.kill != nil:
 		r.State, r.Cause, r.Reason = model.ExecutorKilled, model.CauseKill, withReason("killed", e.kill.reason)
+	case x.LeaseOver:
+		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, reasonSingleton
 	case x.KillRequested:
 		// Not by an order: the keeper ended it because its worker had gone.
 		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, "ended together with the worker's process"

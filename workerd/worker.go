@@ -263,6 +263,7 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 	a := &agent{
 		log: w.log, id: p.id, offer: p.offer, fence: p.fence, reports: reports, journal: p.journal.journal,
 		table: newTable(w.log, p.journal.journal, reports), dir: p.dir, masters: p.masters, keepers: keepers,
+		contact: newContact(w.deps.SinceBoot),
 		launcher: &launcher{
 			worker: p.id.id, dir: p.dir, executor: slices.Clone(w.deps.ExecutorExe), environ: w.deps.Environ,
 			logURL: w.webURL(p),
@@ -305,7 +306,7 @@ func (w *Worker) assemble(p *parts) {
 	finder.AddSeeds(p.masters.list())
 	p.sessions = newSessions(w.log, finder, dialOpener(rpc.DialConfig{
 		TLS: w.deps.ClientTLS, Dial: w.dialer(), Principal: string(p.id.id),
-	}), p.agent)
+	}), p.agent, p.agent.contact)
 	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect, w.tags(p))
 	p.agent.changed = p.members.changed
 	p.agent.meet = p.members.gossip.AddSeeds
