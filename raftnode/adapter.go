@@ -30,6 +30,7 @@ type adapter struct {
 	clock       clock
 	applied     atomic.Uint64
 	configIndex atomic.Uint64 // of the newest applied membership
+	members     atomic.Pointer[raft.Configuration]
 	broken      bool
 }
 
@@ -49,6 +50,8 @@ func (a *adapter) ApplyBatch(entries []*raft.Log) []any {
 	out := make([]any, len(entries))
 	for i, entry := range entries {
 		if entry.Type == raft.LogConfiguration {
+			members := raft.DecodeConfiguration(entry.Data)
+			a.members.Store(&members)
 			a.configIndex.Store(entry.Index)
 			continue
 		}
@@ -103,14 +106,15 @@ func (a *adapter) Restore(source io.ReadCloser) error {
 	return a.readConfigIndex()
 }
 
-// readConfigIndex learns from the newest snapshot when the membership last
-// changed.
+// readConfigIndex learns from the newest snapshot the membership and when it
+// last changed.
 func (a *adapter) readConfigIndex() error {
 	list, err := a.snapshots.List()
 	if err != nil {
 		return fmt.Errorf("list raft snapshots: %w", err)
 	}
 	if len(list) > 0 && list[0].ConfigurationIndex > a.configIndex.Load() {
+		a.members.Store(&list[0].Configuration)
 		a.configIndex.Store(list[0].ConfigurationIndex)
 	}
 	return nil

@@ -101,6 +101,7 @@ type rig struct {
 	logs    *logBuffer
 	members []*member // the test goroutine's alone
 	tune    func(*Config)
+	deps    func(m *member, d *Deps)           // more than every rig needs
 	disk    func(m *member, what string) error // nil: a disk that works
 
 	mu   sync.Mutex
@@ -118,7 +119,16 @@ const raftPort = ":7071"
 // newRig builds n masters, starts them and waits for a leader.
 func newRig(t *testing.T, seed int64, n int, tune func(*Config)) *rig {
 	t.Helper()
+	return newRigWith(t, seed, n, tune, nil)
+}
+
+// newRigWith is newRig with further dependencies.
+func newRigWith(t *testing.T, seed int64, n int, tune func(*Config), deps func(*rig, *member, *Deps)) *rig {
+	t.Helper()
 	r := &rig{t: t, net: simnet.New(rand.New(rand.NewSource(seed))), tune: tune, book: make(map[model.MasterID]listing)}
+	if deps != nil {
+		r.deps = func(m *member, d *Deps) { deps(r, m, d) }
+	}
 	r.net.SetLatency(200*time.Microsecond, 100*time.Microsecond)
 	r.log, r.logs = newLog(t)
 	for i := range n {
@@ -175,7 +185,7 @@ func (r *rig) start(m *member) {
 	if r.tune != nil {
 		r.tune(&cfg)
 	}
-	m.node, err = Open(cfg, Deps{
+	deps := Deps{
 		FSM: m.fsm, Stream: NewStream(listener, host.Dial, m.addr, StreamTLS{}), Identity: ourCluster(),
 		Resolve: r.resolve, Logger: r.log.Named(string(m.id)),
 		Disk: func(what string) error {
@@ -187,7 +197,11 @@ func (r *rig) start(m *member) {
 			}
 			return disk(m, what)
 		},
-	})
+	}
+	if r.deps != nil {
+		r.deps(m, &deps)
+	}
+	m.node, err = Open(cfg, deps)
 	if err != nil {
 		r.t.Fatalf("open %s: %v", m.id, err)
 	}

@@ -49,6 +49,9 @@ type Deps struct {
 	// the library's own thread: it must not block, and should ask them, since
 	// more may have changed by then.
 	OnLeader func()
+	// Failover lets a standby replace a leader whose process is dead within
+	// milliseconds; nil: only after the election time-out.
+	Failover *Failover
 	// Wall is the machine's wall clock, stamped on commands for people to read
 	// and on nothing that is measured; nil: time.Now.
 	Wall func() time.Time
@@ -79,6 +82,9 @@ func (d Deps) withDefaults() Deps {
 }
 
 func (d Deps) validate() error {
+	if f := d.Failover; f != nil && (f.Peers == nil || f.Ports == nil || f.Dial == nil) {
+		return errors.New("raft node: the fast failover needs peers, ports and a dialer")
+	}
 	if d.FSM == nil || d.Stream == nil || d.Identity == nil || d.Logger == nil {
 		return errors.New("raft node: the state machine, the stream layer, the identity and the logger are required")
 	}

@@ -35,6 +35,7 @@ const (
 var (
 	errNotHearth    = errors.New("not a hearth master: bad magic")
 	errBadHello     = errors.New("malformed hello")
+	errNoWord       = errors.New("the peer left without a word")
 	errHelloVersion = errors.New("unknown version of the raft handshake")
 )
 
@@ -72,6 +73,9 @@ func (h hello) append(b []byte) []byte {
 func readHello(r io.Reader) (hello, error) {
 	var header [helloHeaderSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return hello{}, fmt.Errorf("read hello: %w: %w", errNoWord, err)
+		}
 		return hello{}, fmt.Errorf("read hello: %w", err)
 	}
 	if string(header[:len(helloMagic)]) != helloMagic {

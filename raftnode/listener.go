@@ -50,6 +50,9 @@ type helloStream struct {
 	closed   bool
 	conns    map[*trackedConn]struct{}
 	inbound  int
+	links    map[model.MasterID]int                 // greeted inbound connections by who made them
+	onLink   func(peer model.MasterID, opened bool) // called with mu held
+	moved    chan struct{}                          // closed and replaced when links changes
 	refusals map[string]struct{}
 }
 
@@ -58,6 +61,9 @@ func newHelloStream(inner StreamLayer, id model.MasterID, identity Identity, log
 		inner: inner, id: id, identity: identity, log: log,
 		accepted: make(chan net.Conn),
 		conns:    make(map[*trackedConn]struct{}),
+		links:    make(map[model.MasterID]int),
+		onLink:   func(model.MasterID, bool) {},
+		moved:    make(chan struct{}),
 		refusals: make(map[string]struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -101,7 +107,12 @@ func (s *helloStream) admit(conn net.Conn) {
 		return
 	}
 	s.tasks.Go(func() {
-		if err := s.greetDialer(tracked); err != nil {
+		switch err := s.greetDialer(tracked); {
+		case errors.Is(err, errNoWord):
+			s.log.Debug("a dialer of the raft port left without a word", "peer", conn.RemoteAddr().String())
+			_ = tracked.Close()
+			return
+		case err != nil:
 			s.refuse(conn.RemoteAddr().String(), err)
 			_ = tracked.Close()
 			return
@@ -115,7 +126,7 @@ func (s *helloStream) admit(conn net.Conn) {
 }
 
 // greetDialer reads the dialer's hello, judges it and answers.
-func (s *helloStream) greetDialer(conn net.Conn) error {
+func (s *helloStream) greetDialer(conn *trackedConn) error {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return fmt.Errorf("raft handshake: %w", err)
 	}
@@ -134,6 +145,7 @@ func (s *helloStream) greetDialer(conn net.Conn) error {
 	if refusal != nil {
 		return fmt.Errorf("master %s: %w", theirs.From, refusal)
 	}
+	s.link(conn, theirs.From)
 	return conn.SetDeadline(time.Time{})
 }
 
@@ -156,7 +168,7 @@ func (s *helloStream) Dial(route raft.ServerAddress, timeout time.Duration) (net
 	defer cancel()
 	raw, err := s.inner.Dial(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("dial raft peer %s at %s: %w", to, addr, err)
+		return nil, unreached{fmt.Errorf("dial raft peer %s at %s: %w", to, addr, err)}
 	}
 	conn := s.track(raw, false)
 	if conn == nil {
@@ -167,7 +179,7 @@ func (s *helloStream) Dial(route raft.ServerAddress, timeout time.Duration) (net
 		if isRefusal(err) {
 			s.refuse(addr, err)
 		}
-		return nil, joinClose(conn, err)
+		return nil, joinClose(conn, unreached{err})
 	}
 	return conn, nil
 }
@@ -286,6 +298,64 @@ func (s *helloStream) forget(conn *trackedConn) {
 	if conn.inbound {
 		s.inbound--
 	}
+	s.unlinkLocked(conn)
+}
+
+// watchLinks lets changed be told of each inbound connection of a peer that was
+// greeted, and of each whose end was seen. It is called under a lock and must
+// not block.
+func (s *helloStream) watchLinks(changed func(peer model.MasterID, opened bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onLink = changed
+}
+
+// linked returns how many inbound connections of a peer are open, and a channel
+// that is closed when that of any peer changes.
+func (s *helloStream) linked(peer model.MasterID) (open int, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.links[peer], s.moved
+}
+
+// link counts an inbound connection whose dialer has said who it is.
+func (s *helloStream) link(conn *trackedConn, peer model.MasterID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.conns[conn]; !ok {
+		return // closed in the meantime
+	}
+	conn.peer = peer
+	s.links[peer]++
+	s.tellLinkLocked(peer, true)
+}
+
+// unlink counts a connection out whose end has been seen.
+func (s *helloStream) unlink(conn *trackedConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlinkLocked(conn)
+}
+
+func (s *helloStream) unlinkLocked(conn *trackedConn) {
+	peer := conn.peer
+	if peer == "" {
+		return
+	}
+	conn.peer = ""
+	if s.links[peer]--; s.links[peer] == 0 {
+		delete(s.links, peer)
+	}
+	s.tellLinkLocked(peer, false)
+}
+
+func (s *helloStream) tellLinkLocked(peer model.MasterID, opened bool) {
+	if s.closed {
+		return
+	}
+	close(s.moved)
+	s.moved = make(chan struct{})
+	s.onLink(peer, opened)
 }
 
 // trackedConn takes itself off its stream's books when it is closed.
@@ -293,12 +363,16 @@ type trackedConn struct {
 	net.Conn
 	owner   *helloStream
 	inbound bool
+	peer    model.MasterID // whose link it counts as; guarded by owner.mu
 }
 
 // Read reads. A connection that this node closed ends like any other, so the
 // library does not report it as a fault.
 func (c *trackedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil && c.inbound {
+		c.owner.unlink(c)
+	}
 	if errors.Is(err, net.ErrClosed) {
 		return n, io.EOF
 	}

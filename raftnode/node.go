@@ -27,6 +27,9 @@ type Node struct {
 	state  *adapter
 	terms  *termBook
 
+	identity Identity
+	failover *failover // nil without Deps.Failover
+
 	queue    *proposalQueue
 	calls    *calls
 	transfer *transferCheck
@@ -57,7 +60,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, wall: deps.Wall, fsm: deps.FSM, stores: st,
+		cfg: cfg, log: log, wall: deps.Wall, fsm: deps.FSM, stores: st, identity: deps.Identity,
 		terms: newTermBook(), queue: newProposalQueue(), calls: newCalls(),
 		failed: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -76,10 +79,16 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.trans.Close(), st.close())
 	}
+	obeys := n.obeys
+	n.trans.obeys.Store(&obeys)
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.terms.observe))
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, leaderFilter(deps.OnLeader)))
 	if term, leading := n.Belief(); leading {
 		n.terms.record(term, true) // won before the observer was there
+	}
+	if deps.Failover != nil {
+		n.failover = newFailover(n, *deps.Failover)
+		n.tasks.Go(func() { n.failover.run(n.closing) })
 	}
 	n.tasks.Go(n.collect)
 	n.tasks.Go(func() { n.terms.run(n.done) })
@@ -90,7 +99,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 func libraryConfig(cfg Config, log hclog.Logger) *raft.Config {
 	timeout, _ := timeoutOf(cfg.Preset) // validated
 	c := raft.DefaultConfig()
-	c.ProtocolVersion = 3
+	c.ProtocolVersion = protocolVersion
 	c.LocalID = raft.ServerID(cfg.ID)
 	c.HeartbeatTimeout = timeout
 	c.ElectionTimeout = timeout

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,6 +18,8 @@ const (
 	transportPool = 3
 	// transportTimeout bounds one message and its answer.
 	transportTimeout = 10 * time.Second
+	// protocolVersion is that of the library's messages.
+	protocolVersion = 3
 )
 
 // transport sends each message to where its member is now, and only to that
@@ -31,6 +34,9 @@ type transport struct {
 	log     hclog.Logger
 
 	vetted chan raft.RPC
+	orders chan timeoutOrder
+	quiet  chan struct{} // capacity 1; see quiesce
+	obeys  atomic.Pointer[func(sender raft.ServerID) error]
 	done   chan struct{}
 	tasks  sync.WaitGroup
 	once   sync.Once
@@ -49,6 +55,8 @@ func newTransport(stream *helloStream, resolve func(model.MasterID) (string, boo
 		}),
 		stream: stream, resolve: resolve, log: log,
 		vetted: make(chan raft.RPC),
+		orders: make(chan timeoutOrder),
+		quiet:  make(chan struct{}, 1),
 		done:   make(chan struct{}),
 	}
 	t.tasks.Go(t.vetLoop)
@@ -75,17 +83,17 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return t.NetworkTransport.AppendEntries(id, t.route(id, target), args, resp)
+	return againOnStale(func() error { return t.NetworkTransport.AppendEntries(id, t.route(id, target), args, resp) })
 }
 
 // RequestVote implements raft.Transport.
 func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	return t.NetworkTransport.RequestVote(id, t.route(id, target), args, resp)
+	return againOnStale(func() error { return t.NetworkTransport.RequestVote(id, t.route(id, target), args, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return t.NetworkTransport.RequestPreVote(id, t.route(id, target), args, resp)
+	return againOnStale(func() error { return t.NetworkTransport.RequestPreVote(id, t.route(id, target), args, resp) })
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -95,7 +103,7 @@ func (t *transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress,
 
 // TimeoutNow implements raft.Transport.
 func (t *transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return t.NetworkTransport.TimeoutNow(id, t.route(id, target), args, resp)
+	return againOnStale(func() error { return t.NetworkTransport.TimeoutNow(id, t.route(id, target), args, resp) })
 }
 
 // EncodePeer implements raft.Transport. The id goes with the address, because
@@ -127,11 +135,19 @@ func (t *transport) Close() error {
 	return err
 }
 
-// vetLoop passes well-formed messages on.
+// vetLoop passes well-formed messages on. It is the only one that does, so
+// while it is busy with an order to time out the library gets no other message
+// from here.
 func (t *transport) vetLoop() {
 	for {
 		select {
+		case order := <-t.orders:
+			order.result <- t.timeOut(order.still, order.patience)
 		case rpc := <-t.NetworkTransport.Consumer():
+			if request, ok := rpc.Command.(*raft.TimeoutNowRequest); ok {
+				t.passTimeout(rpc, request)
+				continue
+			}
 			if err := vet(rpc.Command); err != nil {
 				t.log.Warn("raft message refused", "err", err)
 				rpc.Respond(nil, err)

@@ -1,0 +1,94 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// portProbe dials both ports of a leader and remembers the outcome for a few
+// milliseconds, so that a question that meets the own suspicion costs nothing
+// and no number of questions makes a master dial more often.
+type portProbe struct {
+	dial  DialFunc
+	ports func(model.MasterID) (raft, grpc string, ok bool)
+	limit time.Duration
+	ctx   func() (context.Context, context.CancelFunc)
+
+	mu   sync.Mutex
+	last *probe
+}
+
+// probe is one pair of dials.
+type probe struct {
+	who     suspect
+	done    chan struct{} // closed when the fields below are set
+	refused bool
+	at      time.Time
+}
+
+// fresh reports whether the outcome is still good enough.
+func (p *probe) fresh(now time.Time) bool {
+	select {
+	case <-p.done:
+	default:
+		return true // under way
+	}
+	if p.refused {
+		return now.Sub(p.at) < refusedFor
+	}
+	return now.Sub(p.at) < answeredFor
+}
+
+// refused reports whether both ports of the leader refuse connections: its host
+// is there, and nobody listens. Silence, an answer and an unknown address prove
+// nothing. It blocks no longer than ctx.
+func (p *portProbe) refused(ctx context.Context, who suspect, start func(func())) bool {
+	p.mu.Lock()
+	at := p.last
+	if at == nil || at.who != who || !at.fresh(time.Now()) {
+		at = &probe{who: who, done: make(chan struct{})}
+		p.last = at
+		start(func() { p.look(at) })
+	}
+	p.mu.Unlock()
+	select {
+	case <-at.done:
+		return at.refused
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look makes the two dials at once.
+func (p *portProbe) look(at *probe) {
+	defer close(at.done)
+	defer func() { at.at = time.Now() }()
+	raftAddr, grpcAddr, ok := p.ports(at.who.leader)
+	if !ok {
+		return
+	}
+	ctx, cancel := p.ctx()
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	var grpcRefused bool
+	var other sync.WaitGroup
+	other.Go(func() { grpcRefused = p.isRefused(ctx, grpcAddr) })
+	raftRefused := p.isRefused(ctx, raftAddr)
+	other.Wait()
+	at.refused = raftRefused && grpcRefused
+}
+
+func (p *portProbe) isRefused(ctx context.Context, addr string) bool {
+	conn, err := p.dial(ctx, addr)
+	if err == nil {
+		_ = conn.Close() // nothing was written
+		return false
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
