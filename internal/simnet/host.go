@@ -249,7 +249,7 @@ func (h *Host) knock(remote *net.TCPAddr) (*Conn, <-chan struct{}, error) {
 		return nil, h.n.changed, nil
 	}
 	l := target.listeners[remote.Port]
-	if target.dead || l == nil || l.loopback && target != h {
+	if target.dead || l == nil || l.loopback && target != h || h.n.refused[link{h.name, target.name}] {
 		h.n.count(func(s *Stats) { s.DialsRefused++ })
 		return nil, nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	}

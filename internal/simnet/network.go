@@ -66,6 +66,7 @@ type Network struct {
 	byIP     map[string]*Host
 	cut      map[link]bool
 	deaf     map[link]bool // for datagrams only
+	refused  map[link]bool // answered by a firewall with a reset
 	isolated map[string]bool
 	paused   map[string]bool
 	held     []heldPacket  // for paused hosts, oldest first
@@ -92,6 +93,7 @@ func New(rng *rand.Rand) *Network {
 		byIP:     make(map[string]*Host),
 		cut:      make(map[link]bool),
 		deaf:     make(map[link]bool),
+		refused:  make(map[link]bool),
 		isolated: make(map[string]bool),
 		paused:   make(map[string]bool),
 		changed:  make(chan struct{}),
@@ -228,6 +230,7 @@ func (n *Network) Isolate(name string) {
 func (n *Network) Heal() {
 	n.healWhere(func() {
 		clear(n.cut)
+		clear(n.refused)
 		clear(n.deaf)
 		clear(n.isolated)
 		clear(n.paused)
@@ -241,6 +244,7 @@ func (n *Network) HealLink(a, b string) {
 		for _, l := range []link{{a, b}, {b, a}} {
 			delete(n.cut, l)
 			delete(n.deaf, l)
+			delete(n.refused, l)
 		}
 	})
 }
