@@ -29,7 +29,32 @@ type ClusterView struct {
 	Workers   []WorkerView `json:"workers"`
 	Apps      []AppView    `json:"apps"` // active ones
 	EndedApps int          `json:"ended_apps"`
+	Alarms    []AlarmView  `json:"alarms"` // what the answering master has found wrong and is still so
 }
+
+// AlarmView is something wrong that needs a person, for as long as it lasts.
+type AlarmView struct {
+	Kind    AlarmKind `json:"kind"`
+	Subject string    `json:"subject"` // the id of what it is about
+	Since   string    `json:"since"`
+	Text    string    `json:"text"`
+}
+
+// AlarmKind is what is wrong.
+type AlarmKind string
+
+// Kinds of alarm.
+const (
+	// AlarmStoreStalled: the disk of a standby does not answer. It is raised by
+	// that standby.
+	AlarmStoreStalled AlarmKind = "STORE_STALLED"
+	// AlarmMasterStuck: the log of a voter does not advance. It is raised by
+	// the leader.
+	AlarmMasterStuck AlarmKind = "MASTER_STUCK"
+	// AlarmStatesDiffer: the masters' states differ and no majority agrees. It
+	// is raised by the leader.
+	AlarmStatesDiffer AlarmKind = "STATES_DIFFER"
+)
 
 // MasterView is one master.
 type MasterView struct {

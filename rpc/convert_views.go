@@ -23,7 +23,7 @@ func clusterViewToWire(v model.ClusterView) *pb.ClusterView {
 	return &pb.ClusterView{
 		Version: int64(v.Version), Cluster: v.Cluster, Epoch: v.Epoch, Staleness: stalenessToWire(v.Staleness),
 		StateHash: v.StateHash, Masters: each(v.Masters, masterViewToWire), Workers: each(v.Workers, workerViewToWire),
-		Apps: each(v.Apps, appViewToWire), EndedApps: int64(v.EndedApps),
+		Apps: each(v.Apps, appViewToWire), EndedApps: int64(v.EndedApps), Alarms: each(v.Alarms, alarmViewToWire),
 	}
 }
 
@@ -32,7 +32,16 @@ func clusterViewFromWire(v *pb.ClusterView) model.ClusterView {
 		Version: int(v.GetVersion()), Cluster: v.GetCluster(), Epoch: v.GetEpoch(), Staleness: stalenessFromWire(v.GetStaleness()),
 		StateHash: v.GetStateHash(), Masters: each(v.GetMasters(), masterViewFromWire),
 		Workers: each(v.GetWorkers(), workerViewFromWire), Apps: each(v.GetApps(), appViewFromWire), EndedApps: int(v.GetEndedApps()),
+		Alarms: each(v.GetAlarms(), alarmViewFromWire),
 	}
+}
+
+func alarmViewToWire(v model.AlarmView) *pb.AlarmView {
+	return &pb.AlarmView{Kind: string(v.Kind), Subject: v.Subject, Since: v.Since, Text: v.Text}
+}
+
+func alarmViewFromWire(v *pb.AlarmView) model.AlarmView {
+	return model.AlarmView{Kind: model.AlarmKind(v.GetKind()), Subject: v.GetSubject(), Since: v.GetSince(), Text: v.GetText()}
 }
 
 func masterViewToWire(v model.MasterView) *pb.MasterView {

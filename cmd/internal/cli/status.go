@@ -71,7 +71,15 @@ func statusTable(w io.Writer, v model.ClusterView) error {
 		return err
 	}
 	_, _ = fmt.Fprintf(w, "\n%d ended applications (hearth apps --all)\n", v.EndedApps)
-	return nil
+	if len(v.Alarms) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w)
+	t := newTable(w, "ALARM", "ABOUT", "SINCE", "WHAT")
+	for _, a := range v.Alarms {
+		t.row(a.Kind, a.Subject, a.Since, a.Text)
+	}
+	return t.flush()
 }
 
 func orDash(s string) string {

@@ -1026,6 +1026,7 @@ type ClusterView struct {
 	Workers       []*WorkerView          `protobuf:"bytes,7,rep,name=workers,proto3" json:"workers,omitempty"`
 	Apps          []*AppView             `protobuf:"bytes,8,rep,name=apps,proto3" json:"apps,omitempty"`
 	EndedApps     int64                  `protobuf:"varint,9,opt,name=ended_apps,json=endedApps,proto3" json:"ended_apps,omitempty"`
+	Alarms        []*AlarmView           `protobuf:"bytes,10,rep,name=alarms,proto3" json:"alarms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1123,6 +1124,81 @@ func (x *ClusterView) GetEndedApps() int64 {
 	return 0
 }
 
+func (x *ClusterView) GetAlarms() []*AlarmView {
+	if x != nil {
+		return x.Alarms
+	}
+	return nil
+}
+
+type AlarmView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Subject       string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	Since         string                 `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlarmView) Reset() {
+	*x = AlarmView{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlarmView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlarmView) ProtoMessage() {}
+
+func (x *AlarmView) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlarmView.ProtoReflect.Descriptor instead.
+func (*AlarmView) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AlarmView) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AlarmView) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AlarmView) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *AlarmView) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type MasterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1142,7 +1218,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1230,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1243,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MasterView) GetId() string {
@@ -1275,7 +1351,7 @@ type WorkerView struct {
 
 func (x *WorkerView) Reset() {
 	*x = WorkerView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1363,7 @@ func (x *WorkerView) String() string {
 func (*WorkerView) ProtoMessage() {}
 
 func (x *WorkerView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1376,7 @@ func (x *WorkerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerView.ProtoReflect.Descriptor instead.
 func (*WorkerView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WorkerView) GetId() string {
@@ -1477,7 +1553,7 @@ type AppView struct {
 
 func (x *AppView) Reset() {
 	*x = AppView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1565,7 @@ func (x *AppView) String() string {
 func (*AppView) ProtoMessage() {}
 
 func (x *AppView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1578,7 @@ func (x *AppView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppView.ProtoReflect.Descriptor instead.
 func (*AppView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AppView) GetVersion() int64 {
@@ -1712,7 +1788,7 @@ type ExecutorView struct {
 
 func (x *ExecutorView) Reset() {
 	*x = ExecutorView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1800,7 @@ func (x *ExecutorView) String() string {
 func (*ExecutorView) ProtoMessage() {}
 
 func (x *ExecutorView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1813,7 @@ func (x *ExecutorView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
 func (*ExecutorView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExecutorView) GetApp() string {
@@ -1872,7 +1948,7 @@ type GossipMemberView struct {
 
 func (x *GossipMemberView) Reset() {
 	*x = GossipMemberView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1960,7 @@ func (x *GossipMemberView) String() string {
 func (*GossipMemberView) ProtoMessage() {}
 
 func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1973,7 @@ func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMemberView.ProtoReflect.Descriptor instead.
 func (*GossipMemberView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GossipMemberView) GetId() string {
@@ -2012,7 +2088,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x12\n" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x15\n" +
 	"\x06lag_ms\x18\x06 \x01(\x03R\x05lagMs\x12*\n" +
-	"\x11leaderless_for_ms\x18\a \x01(\x03R\x0fleaderlessForMs\"\xf7\x02\n" +
+	"\x11leaderless_for_ms\x18\a \x01(\x03R\x0fleaderlessForMs\"\xad\x03\n" +
 	"\vClusterView\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x14\n" +
@@ -2024,7 +2100,14 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\aworkers\x18\a \x03(\v2\x1d.hearth.cluster.v1.WorkerViewR\aworkers\x12.\n" +
 	"\x04apps\x18\b \x03(\v2\x1a.hearth.cluster.v1.AppViewR\x04apps\x12\x1d\n" +
 	"\n" +
-	"ended_apps\x18\t \x01(\x03R\tendedApps\"\xae\x02\n" +
+	"ended_apps\x18\t \x01(\x03R\tendedApps\x124\n" +
+	"\x06alarms\x18\n" +
+	" \x03(\v2\x1c.hearth.cluster.v1.AlarmViewR\x06alarms\"c\n" +
+	"\tAlarmView\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\tR\x05since\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\xae\x02\n" +
 	"\n" +
 	"MasterView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -2168,7 +2251,7 @@ func file_cluster_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_cluster_proto_rawDescData
 }
 
-var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*RegisterAppRequest)(nil),        // 0: hearth.cluster.v1.RegisterAppRequest
 	(*RegisterAppReply)(nil),          // 1: hearth.cluster.v1.RegisterAppReply
@@ -2189,90 +2272,92 @@ var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*SettingsView)(nil),              // 16: hearth.cluster.v1.SettingsView
 	(*StalenessView)(nil),             // 17: hearth.cluster.v1.StalenessView
 	(*ClusterView)(nil),               // 18: hearth.cluster.v1.ClusterView
-	(*MasterView)(nil),                // 19: hearth.cluster.v1.MasterView
-	(*WorkerView)(nil),                // 20: hearth.cluster.v1.WorkerView
-	(*AppView)(nil),                   // 21: hearth.cluster.v1.AppView
-	(*ExecutorView)(nil),              // 22: hearth.cluster.v1.ExecutorView
-	(*GossipMemberView)(nil),          // 23: hearth.cluster.v1.GossipMemberView
-	nil,                               // 24: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	nil,                               // 25: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	nil,                               // 26: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	nil,                               // 27: hearth.cluster.v1.WorkerView.ResourcesEntry
-	nil,                               // 28: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	nil,                               // 29: hearth.cluster.v1.WorkerView.LabelsEntry
-	nil,                               // 30: hearth.cluster.v1.ExecutorView.ResourcesEntry
-	(*AppSpec)(nil),                   // 31: hearth.cluster.v1.AppSpec
-	(*Profile)(nil),                   // 32: hearth.cluster.v1.Profile
-	(*Addresses)(nil),                 // 33: hearth.cluster.v1.Addresses
-	(*Empty)(nil),                     // 34: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),                // 35: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),                  // 36: hearth.cluster.v1.LogChunk
+	(*AlarmView)(nil),                 // 19: hearth.cluster.v1.AlarmView
+	(*MasterView)(nil),                // 20: hearth.cluster.v1.MasterView
+	(*WorkerView)(nil),                // 21: hearth.cluster.v1.WorkerView
+	(*AppView)(nil),                   // 22: hearth.cluster.v1.AppView
+	(*ExecutorView)(nil),              // 23: hearth.cluster.v1.ExecutorView
+	(*GossipMemberView)(nil),          // 24: hearth.cluster.v1.GossipMemberView
+	nil,                               // 25: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	nil,                               // 26: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	nil,                               // 27: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	nil,                               // 28: hearth.cluster.v1.WorkerView.ResourcesEntry
+	nil,                               // 29: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	nil,                               // 30: hearth.cluster.v1.WorkerView.LabelsEntry
+	nil,                               // 31: hearth.cluster.v1.ExecutorView.ResourcesEntry
+	(*AppSpec)(nil),                   // 32: hearth.cluster.v1.AppSpec
+	(*Profile)(nil),                   // 33: hearth.cluster.v1.Profile
+	(*Addresses)(nil),                 // 34: hearth.cluster.v1.Addresses
+	(*Empty)(nil),                     // 35: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),                // 36: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),                  // 37: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_cluster_proto_depIdxs = []int32{
-	31, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
-	24, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	25, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	32, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
+	25, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	26, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
 	17, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	21, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
+	22, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
 	17, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	20, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
-	26, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	19, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
-	23, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
+	21, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
+	27, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	20, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
+	24, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
 	17, // 10: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
-	19, // 11: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
-	20, // 12: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
-	21, // 13: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
-	27, // 14: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
-	28, // 15: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	29, // 16: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
-	22, // 17: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
-	30, // 18: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
-	32, // 19: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
-	33, // 20: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	33, // 21: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
-	33, // 22: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	0,  // 23: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
-	2,  // 24: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
-	3,  // 25: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
-	4,  // 26: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
-	5,  // 27: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
-	34, // 28: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
-	34, // 29: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
-	6,  // 30: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
-	8,  // 31: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
-	34, // 32: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
-	9,  // 33: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
-	34, // 34: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
-	11, // 35: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
-	34, // 36: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
-	13, // 37: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
-	14, // 38: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
-	34, // 39: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
-	35, // 40: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	1,  // 41: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
-	34, // 42: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
-	34, // 43: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
-	34, // 44: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
-	34, // 45: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
-	17, // 46: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
-	18, // 47: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
-	7,  // 48: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
-	21, // 49: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
-	10, // 50: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
-	21, // 51: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
-	16, // 52: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
-	34, // 53: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
-	12, // 54: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
-	34, // 55: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
-	34, // 56: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
-	15, // 57: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
-	36, // 58: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	41, // [41:59] is the sub-list for method output_type
-	23, // [23:41] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	20, // 11: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
+	21, // 12: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
+	22, // 13: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
+	19, // 14: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
+	28, // 15: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
+	29, // 16: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	30, // 17: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
+	23, // 18: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
+	31, // 19: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
+	33, // 20: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
+	34, // 21: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	34, // 22: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
+	34, // 23: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	0,  // 24: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
+	2,  // 25: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
+	3,  // 26: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
+	4,  // 27: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
+	5,  // 28: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
+	35, // 29: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
+	35, // 30: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
+	6,  // 31: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
+	8,  // 32: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
+	35, // 33: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
+	9,  // 34: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
+	35, // 35: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
+	11, // 36: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
+	35, // 37: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
+	13, // 38: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
+	14, // 39: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
+	35, // 40: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
+	36, // 41: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	1,  // 42: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
+	35, // 43: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
+	35, // 44: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
+	35, // 45: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
+	35, // 46: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
+	17, // 47: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
+	18, // 48: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
+	7,  // 49: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
+	22, // 50: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
+	10, // 51: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
+	22, // 52: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
+	16, // 53: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
+	35, // 54: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
+	12, // 55: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
+	35, // 56: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
+	35, // 57: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
+	15, // 58: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
+	37, // 59: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	42, // [42:60] is the sub-list for method output_type
+	24, // [24:42] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_cluster_proto_init() }
@@ -2287,7 +2372,7 @@ func file_cluster_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_cluster_proto_rawDesc), len(file_cluster_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
