@@ -1,0 +1,203 @@
+//go:build linux
+
+package testcluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hearthd/hearth/fsm"
+	"github.com/hearthd/hearth/model"
+)
+
+// submission is one registration of an application and what its caller was told.
+type submission struct {
+	name    string
+	request string
+	app     model.AppID
+	err     error
+}
+
+// ledger is what the world outside the masters knows. Safe for concurrent use.
+type ledger struct {
+	mu       sync.Mutex
+	subs     []submission
+	starts   map[string]string // executor -> host that started it
+	living   map[string]int    // processes of an executor
+	faults   []string          // rules that were broken as it happened
+	launched int
+}
+
+func (l *ledger) init() {
+	l.starts, l.living = make(map[string]string), make(map[string]int)
+}
+
+func (l *ledger) submitted(s submission) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subs = append(l.subs, s)
+}
+
+// started checks that an executor id is launched once, ever, anywhere.
+func (l *ledger) started(host, executor string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before, twice := l.starts[executor]; twice {
+		l.faults = append(l.faults, fmt.Sprintf("executor %s was launched on %s and again on %s", executor, before, host))
+	}
+	l.starts[executor] = host
+	l.living[executor]++
+	l.launched++
+}
+
+func (l *ledger) ended(_, executor string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.living[executor]--
+}
+
+// Starts is how many processes were started so far on all workers.
+func (c *Cluster) Starts() int {
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	return c.books.launched
+}
+
+// Rest heals the network, starts the masters that are down, and waits until nothing is left to do: masters agree, books
+// balance.
+func (c *Cluster) Rest() {
+	c.t.Helper()
+	for _, m := range c.masters {
+		if !m.Up() {
+			c.RestartMaster(m)
+		}
+	}
+	c.Net.Heal()
+	c.Net.SetLoss(0)
+	c.Net.SetDatagramLoss(0)
+	if len(c.masters) == 0 {
+		return
+	}
+	c.Settled(restBound)
+	c.Until("the cluster is at rest", restBound, func() error { return errors.Join(c.agreed(), c.balanced(), c.idle()) })
+}
+
+// balanced compares the state with what really runs.
+func (c *Cluster) balanced() error {
+	v := c.View()
+	var errs []error
+	seen := make(map[model.WorkerID]bool)
+	for _, w := range c.workers {
+		seen[w.ID()] = true
+		errs = append(errs, c.balancedWorker(v, w))
+	}
+	v.AllExecutors(func(e *model.Executor) bool {
+		if !seen[e.Worker] {
+			errs = append(errs, fmt.Errorf("%s is on worker %s, which nobody started", e.Ref(), e.Worker))
+		}
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) balancedWorker(v *fsm.View, w *Worker) error {
+	var errs []error
+	if w.Up() {
+		switch rec, ok := v.Worker(w.ID()); {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s is not registered", w.Host))
+		case rec.State != model.WorkerAlive:
+			errs = append(errs, fmt.Errorf("%s is %s (%s)", w.Host, rec.State, rec.StateReason))
+		}
+	}
+	cores, memory := 0, int64(0)
+	var booked []model.ExecutorRef
+	v.WorkerExecutors(w.ID(), func(e *model.Executor) bool {
+		booked = append(booked, e.Ref())
+		cores += e.Cores
+		memory += e.MemoryMiB
+		return true
+	})
+	if used := v.Usage(w.ID()); used.Cores != cores || used.MemoryMiB != memory || used.Executors != len(booked) {
+		errs = append(errs, fmt.Errorf("%s: used %+v, executors make %d cores and %d MiB", w.Host, used, cores, memory))
+	}
+	runs := w.Runs()
+	slices.SortFunc(booked, model.ExecutorRef.Compare)
+	slices.SortFunc(runs, model.ExecutorRef.Compare)
+	if !slices.Equal(booked, runs) {
+		errs = append(errs, fmt.Errorf("%s runs %v, the books have %v", w.Host, runs, booked))
+	}
+	return errors.Join(errs...)
+}
+
+// idle says whether every executor has come to where it stays.
+func (c *Cluster) idle() error {
+	var errs []error
+	c.View().AllExecutors(func(e *model.Executor) bool {
+		if e.State != model.ExecutorRunning {
+			errs = append(errs, fmt.Errorf("%s is %s", e.Ref(), e.State))
+		}
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// Check reports every rule that does not hold for a cluster at rest.
+func (c *Cluster) Check() {
+	c.t.Helper()
+	up := c.Masters()
+	for _, m := range up {
+		if m.Cluster().IsZero() || m.Cluster() != up[0].Cluster() {
+			c.t.Errorf("%s belongs to cluster %s, %s to %s", m.Host, m.Cluster(), up[0].Host, up[0].Cluster())
+		}
+		if err := m.View().CheckInvariants(); err != nil {
+			c.t.Errorf("%s: %v", m.Host, err)
+		}
+		c.checkSubmissions(m)
+	}
+	for _, w := range c.workers {
+		if w.Exited() {
+			c.t.Errorf("worker %s ended by itself: %v", w.Host, w.proc.err)
+		}
+	}
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	for _, f := range c.books.faults {
+		c.t.Error(f)
+	}
+	for _, e := range slices.Sorted(maps.Keys(c.books.living)) {
+		if n := c.books.living[e]; n > 1 {
+			c.t.Errorf("executor %s runs %d times", e, n)
+		}
+	}
+}
+
+// checkSubmissions compares what callers were told with one replica: what was acknowledged is there, under the id that was
+// given, and nothing is there twice.
+func (c *Cluster) checkSubmissions(m *Master) {
+	c.t.Helper()
+	v := m.View()
+	byName := make(map[string][]model.AppID)
+	note := func(a *model.App) bool {
+		byName[a.Spec.Name] = append(byName[a.Spec.Name], a.ID)
+		return true
+	}
+	v.ActiveApps(note)
+	v.EndedApps(note)
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	for _, s := range c.books.subs {
+		got := byName[s.name]
+		switch {
+		case len(got) > 1:
+			c.t.Errorf("%s: %s was submitted once and is there as %v", m.Host, s.name, got)
+		case s.err == nil && (len(got) == 0 || got[0] != s.app):
+			c.t.Errorf("%s: %s was acknowledged as %s and is there as %v", m.Host, s.name, s.app, got)
+		case s.err != nil && len(got) > 0 && !errors.Is(s.err, model.ErrOutcomeUnknown):
+			c.t.Errorf("%s: %s was refused (%v) and is there as %v", m.Host, s.name, s.err, got)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package testcluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/executor"
+	"github.com/hearthd/hearth/internal/simnet"
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/workerd"
+	"github.com/hearthd/hearth/workerd/keeper"
+)
+
+// program is what a pretended process does until it ends by itself or is signalled.
+type program func(term, kill <-chan struct{}) keeper.Exit
+
+// executorProgram is the name under which workers of a cluster start the executor of a driver.
+const executorProgram = "hearth-executor"
+
+// Sleepers is an application of n executors that live until they are ended.
+func Sleepers(name string, n int) model.AppSpec {
+	return model.AppSpec{
+		Name: name, Kind: model.AppKindCommand, Executors: n, Restart: model.RestartAlways,
+		Profile: model.Profile{Cores: 1, MemoryMiB: 64},
+		Command: model.Command{Argv: []string{"sleep", "forever"}},
+	}
+}
+
+// programs knows the commands that pretended processes can run:
+//
+//	sleep forever | SECONDS   ends with 0 after that time, at once by SIGTERM
+//	deaf                      ends by SIGKILL only
+//	fail CODE                 ends at once
+//	hearth-executor           is a real executor
+//
+// Anything else is a "sleep forever".
+func programs(host func() *simnet.Host, log hclog.Logger) func(keeper.StartRequest) program {
+	return func(req keeper.StartRequest) program {
+		switch {
+		case req.Argv[0] == "sleep" && len(req.Argv) == 2:
+			if n, err := strconv.Atoi(req.Argv[1]); err == nil {
+				return sleeper(time.Duration(n) * time.Second)
+			}
+		case req.Argv[0] == "deaf":
+			return func(_, kill <-chan struct{}) keeper.Exit {
+				<-kill
+				return bySignal(syscall.SIGKILL)
+			}
+		case req.Argv[0] == "fail" && len(req.Argv) == 2:
+			if n, err := strconv.Atoi(req.Argv[1]); err == nil {
+				return func(_, _ <-chan struct{}) keeper.Exit { return keeper.Exit{Code: n} }
+			}
+		case filepath.Base(req.Argv[0]) == executorProgram:
+			return executorOf(req, host(), log)
+		}
+		return sleeper(0)
+	}
+}
+
+func bySignal(sig syscall.Signal) keeper.Exit { return keeper.Exit{Code: -1, Signal: int(sig)} }
+
+// sleeper lives for d; 0 means for ever.
+func sleeper(d time.Duration) program {
+	return func(term, kill <-chan struct{}) keeper.Exit {
+		var end <-chan time.Time
+		if d > 0 {
+			t := time.NewTimer(d)
+			defer t.Stop()
+			end = t.C
+		}
+		select {
+		case <-end:
+			return keeper.Exit{}
+		case <-term:
+			return bySignal(syscall.SIGTERM)
+		case <-kill:
+			return bySignal(syscall.SIGKILL)
+		}
+	}
+}
+
+// executorOf runs a real executor in the bubble. Its tasks are real processes, for which virtual time stands still.
+func executorOf(req keeper.StartRequest, host *simnet.Host, log hclog.Logger) program {
+	env := make(map[string]string)
+	for _, kv := range req.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	return func(term, kill <-chan struct{}) keeper.Exit {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		cfg, err := executorConfig(env, req.Dir)
+		if err != nil {
+			log.Error("executor not started", "err", err)
+			return keeper.Exit{Code: 1}
+		}
+		cfg.Env, cfg.Dial, cfg.Logger = req.Env, host.Dial, log
+		ended := make(chan error, 1)
+		go func() { ended <- executor.Run(ctx, cfg) }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				log.Warn("executor ended", "executor", req.Key, "err", err)
+				return keeper.Exit{Code: 1}
+			}
+			return keeper.Exit{}
+		case <-term:
+			cancel()
+			<-ended
+			return keeper.Exit{}
+		case <-kill:
+			cancel()
+			<-ended
+			return bySignal(syscall.SIGKILL)
+		}
+	}
+}
+
+func executorConfig(env map[string]string, dir string) (executor.Config, error) {
+	cores, err := strconv.Atoi(env[workerd.EnvCores])
+	if err != nil {
+		return executor.Config{}, err
+	}
+	id, err := strconv.Atoi(env[keeper.EnvExecutorID])
+	if err != nil {
+		return executor.Config{}, err
+	}
+	secret, err := os.ReadFile(env[workerd.EnvSecretFile])
+	if err != nil {
+		return executor.Config{}, err
+	}
+	return executor.Config{
+		App: model.AppID(env[keeper.EnvAppID]), Executor: model.ExecutorID(id), //nolint:gosec // an id
+		DriverAddr: env[workerd.EnvDriverAddr], Secret: strings.TrimSpace(string(secret)), Cores: cores,
+		Worker: model.WorkerID(env[keeper.EnvWorkerID]), Host: "simulated", WorkDir: dir,
+	}, nil
+}
