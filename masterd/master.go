@@ -26,13 +26,14 @@ type Master struct {
 	deps Deps
 	log  hclog.Logger
 
-	id    *identity
-	fsm   *fsm.FSM
-	node  *raftnode.Node
-	goss  *gossip.Gossip
-	hub   *hub
-	conns *peerConns
-	hash  *hashLog
+	id     *identity
+	fsm    *fsm.FSM
+	node   *raftnode.Node
+	goss   *gossip.Gossip
+	hub    *hub
+	conns  *peerConns
+	voters *peerConns // kept open, see keepVotersWarm
+	hash   *hashLog
 
 	grpcLis net.Listener
 	raftLis net.Listener
@@ -106,6 +107,7 @@ func (m *Master) steps() []step {
 	return []step{
 		{"open data directory", m.openIdentity, func() error { return m.id.Close() }},
 		{"open listeners", m.openListeners, m.closeListeners},
+		{"open connections to voters", m.openVoters, func() error { return m.voters.Close() }},
 		{"open replica", m.openReplica, func() error { return m.node.Close() }},
 		{"open gossip", m.openGossip, func() error { return m.goss.Close() }},
 		{"open services", m.openServices, func() error { return m.conns.Close() }},
@@ -159,6 +161,7 @@ func (m *Master) openReplica() (err error) {
 		Resolve:   m.resolveRaft,
 		OnApplied: m.onApplied,
 		OnLeader:  m.leader.fire,
+		Failover:  m.failover(),
 		Logger:    m.log.Named("raft"),
 	})
 	return err
@@ -214,6 +217,7 @@ func (m *Master) Run(ctx context.Context) error {
 	g.Add("hash reports", m.reportHashes, nil)
 	g.Add("http", m.serveHTTP, nil)
 	g.Add("grpc", m.server.Run, nil)
+	g.Add("connections to voters", m.keepVotersWarm, nil)
 	g.Add("terms", m.runTerms, nil)
 	g.Add("faults", m.waitFault, nil)
 	m.log.Info("master started",

@@ -58,6 +58,22 @@ func (p *peerConns) get(addr string) (*rpc.Conn, error) {
 	return c, nil
 }
 
+// keep closes the connections to all other addresses: masters move, and an
+// abandoned connection would be dialed for ever.
+func (p *peerConns) keep(present map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for addr, c := range p.conns {
+		if present[addr] {
+			continue
+		}
+		delete(p.conns, addr)
+		if err := c.Close(); err != nil {
+			p.log.Debug("closing an old connection", "addr", addr, "err", err)
+		}
+	}
+}
+
 // Close ends all connections. Idempotent.
 func (p *peerConns) Close() error {
 	p.mu.Lock()

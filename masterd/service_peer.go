@@ -3,6 +3,7 @@ package masterd
 import (
 	"context"
 
+	"github.com/hearthd/hearth/raftnode"
 	"github.com/hearthd/hearth/rpc"
 )
 
@@ -26,4 +27,15 @@ func (s peerService) PeerStats(context.Context) (rpc.PeerStatsReply, error) {
 // ReportHash judges another master's state hash.
 func (s peerService) ReportHash(_ context.Context, r rpc.HashReport) (rpc.HashVerdict, error) {
 	return s.m.judgeHash(r)
+}
+
+// LeaderGone tells another voter whether this master finds the leader dead too.
+func (s peerService) LeaderGone(ctx context.Context, r rpc.LeaderGoneRequest) (rpc.LeaderGoneReply, error) {
+	reply := s.m.node.LeaderGone(ctx, raftnode.LeaderGone{
+		From: r.From, Cluster: r.Cluster, Leader: r.Leader, LeaderTerm: r.LeaderTerm, Term: r.Term,
+		Last: raftnode.LogEnd{Index: r.LastIndex, Term: r.LastTerm},
+	})
+	return rpc.LeaderGoneReply{
+		ID: reply.ID, Gone: reply.Gone, Reason: reply.Reason, LastIndex: reply.Last.Index, LastTerm: reply.Last.Term,
+	}, nil
 }

@@ -62,3 +62,27 @@ func hashVerdictToWire(v HashVerdict) *pb.HashVerdict {
 func hashVerdictFromWire(v *pb.HashVerdict) HashVerdict {
 	return HashVerdict{Differs: v.GetDiffers(), Reason: v.GetReason()}
 }
+
+func leaderGoneToWire(r LeaderGoneRequest) *pb.LeaderGoneRequest {
+	return &pb.LeaderGoneRequest{
+		From: string(r.From), Cluster: identityToWire(r.Cluster), Leader: string(r.Leader), LeaderTerm: r.LeaderTerm,
+		Term: r.Term, LastIndex: r.LastIndex, LastTerm: r.LastTerm,
+	}
+}
+
+func leaderGoneFromWire(r *pb.LeaderGoneRequest) LeaderGoneRequest {
+	return LeaderGoneRequest{
+		From: model.MasterID(r.GetFrom()), Cluster: identityFromWire(r.GetCluster()), Leader: model.MasterID(r.GetLeader()),
+		LeaderTerm: r.GetLeaderTerm(), Term: r.GetTerm(), LastIndex: r.GetLastIndex(), LastTerm: r.GetLastTerm(),
+	}
+}
+
+func leaderGoneReplyToWire(r LeaderGoneReply) *pb.LeaderGoneReply {
+	return &pb.LeaderGoneReply{Id: string(r.ID), Gone: r.Gone, Reason: r.Reason, LastIndex: r.LastIndex, LastTerm: r.LastTerm}
+}
+
+func leaderGoneReplyFromWire(r *pb.LeaderGoneReply) LeaderGoneReply {
+	return LeaderGoneReply{
+		ID: model.MasterID(r.GetId()), Gone: r.GetGone(), Reason: r.GetReason(), LastIndex: r.GetLastIndex(), LastTerm: r.GetLastTerm(),
+	}
+}

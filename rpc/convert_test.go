@@ -148,6 +148,8 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 		"promise request":        survives(promiseToWire, promiseFromWire),
 		"promise reply":          survives(promiseReplyToWire, promiseReplyFromWire),
 		"peer stats":             survives(peerStatsToWire, peerStatsFromWire),
+		"leader gone":            survives(leaderGoneToWire, leaderGoneFromWire),
+		"leader gone reply":      survives(leaderGoneReplyToWire, leaderGoneReplyFromWire),
 		"hash verdict":           survives(hashVerdictToWire, hashVerdictFromWire),
 		"worker hello":           survives(ptr(workerHelloToWire), deref(workerHelloFromWire)),
 		"launch order":           survives(ptr(launchToWire), deref(launchFromWire)),

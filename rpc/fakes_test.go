@@ -109,6 +109,10 @@ func (f *fakeServices) PeerStats(context.Context) (PeerStatsReply, error) {
 	return PeerStatsReply{ID: "fake"}, nil
 }
 
+func (f *fakeServices) LeaderGone(_ context.Context, req LeaderGoneRequest) (LeaderGoneReply, error) {
+	return LeaderGoneReply{ID: "fake", Gone: true, Reason: string(req.From), LastIndex: req.LastIndex, LastTerm: req.LastTerm}, nil
+}
+
 func (f *fakeServices) ReportHash(context.Context, HashReport) (HashVerdict, error) {
 	return HashVerdict{}, nil
 }

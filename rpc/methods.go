@@ -72,6 +72,7 @@ func methodTable() map[string]method {
 		pb.Peer_Promise_FullMethodName:    {by: byAny, changes: true},
 		pb.Peer_PeerStats_FullMethodName:  {by: byAny},
 		pb.Peer_ReportHash_FullMethodName: {by: byAny},
+		pb.Peer_LeaderGone_FullMethodName: {by: byAny},
 
 		pb.Worker_Identify_FullMethodName: {by: byAny},
 		pb.Worker_ReadLog_FullMethodName:  {by: byAny, long: true},

@@ -36,6 +36,12 @@ func (s *peerServer) ReportHash(ctx context.Context, in *pb.HashReport) (*pb.Has
 	return hashVerdictToWire(out), err
 }
 
+// LeaderGone serves PeerService.LeaderGone.
+func (s *peerServer) LeaderGone(ctx context.Context, in *pb.LeaderGoneRequest) (*pb.LeaderGoneReply, error) {
+	out, err := s.svc.LeaderGone(ctx, leaderGoneFromWire(in))
+	return leaderGoneReplyToWire(out), err
+}
+
 // peerClient calls a PeerService.
 type peerClient struct{ pb pb.PeerClient }
 
@@ -60,6 +66,12 @@ func (c *peerClient) PeerStats(ctx context.Context) (PeerStatsReply, error) {
 func (c *peerClient) ReportHash(ctx context.Context, req HashReport) (HashVerdict, error) {
 	out, err := ask(ctx, c.pb.ReportHash, hashReportToWire(req))
 	return hashVerdictFromWire(out), err
+}
+
+// LeaderGone calls PeerService.LeaderGone.
+func (c *peerClient) LeaderGone(ctx context.Context, req LeaderGoneRequest) (LeaderGoneReply, error) {
+	out, err := ask(ctx, c.pb.LeaderGone, leaderGoneToWire(req))
+	return leaderGoneReplyFromWire(out), err
 }
 
 // workerServer serves a WorkerService.

@@ -205,6 +205,29 @@ type PeerService interface {
 	PeerStats(ctx context.Context) (PeerStatsReply, error)
 	// ReportHash tells the leader a follower's state hash at an index.
 	ReportHash(ctx context.Context, req HashReport) (HashVerdict, error)
+	// LeaderGone asks another voter whether it, too, finds the process of the
+	// leader dead (design 6). The answer takes two dials at most.
+	LeaderGone(ctx context.Context, req LeaderGoneRequest) (LeaderGoneReply, error)
+}
+
+// LeaderGoneRequest names a leader that is taken for dead.
+type LeaderGoneRequest struct {
+	From       model.MasterID
+	Cluster    model.ClusterIdentity
+	Leader     model.MasterID
+	LeaderTerm uint64 // the term it led
+	Term       uint64 // that From is in
+	LastIndex  uint64 // newest entry of From
+	LastTerm   uint64 // of that entry
+}
+
+// LeaderGoneReply answers it.
+type LeaderGoneReply struct {
+	ID        model.MasterID // who answers
+	Gone      bool
+	Reason    string // why not
+	LastIndex uint64 // newest entry of ID
+	LastTerm  uint64 // of that entry
 }
 
 // PromiseRequest asks a master to promise that only From will bootstrap, with

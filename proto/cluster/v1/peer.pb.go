@@ -341,6 +341,180 @@ func (x *HashVerdict) GetReason() string {
 	return ""
 }
 
+type LeaderGoneRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	From    string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Cluster *ClusterIdentity       `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The leader that is taken for dead, and the term it led.
+	Leader     string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	LeaderTerm uint64 `protobuf:"varint,4,opt,name=leader_term,json=leaderTerm,proto3" json:"leader_term,omitempty"`
+	// The term the sender is in: leader_term, or later if an election has failed
+	// since.
+	Term uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	// Of the sender's newest entry.
+	LastIndex     uint64 `protobuf:"varint,6,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastTerm      uint64 `protobuf:"varint,7,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderGoneRequest) Reset() {
+	*x = LeaderGoneRequest{}
+	mi := &file_cluster_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderGoneRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderGoneRequest) ProtoMessage() {}
+
+func (x *LeaderGoneRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderGoneRequest.ProtoReflect.Descriptor instead.
+func (*LeaderGoneRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LeaderGoneRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *LeaderGoneRequest) GetCluster() *ClusterIdentity {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *LeaderGoneRequest) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *LeaderGoneRequest) GetLeaderTerm() uint64 {
+	if x != nil {
+		return x.LeaderTerm
+	}
+	return 0
+}
+
+func (x *LeaderGoneRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *LeaderGoneRequest) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *LeaderGoneRequest) GetLastTerm() uint64 {
+	if x != nil {
+		return x.LastTerm
+	}
+	return 0
+}
+
+type LeaderGoneReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who answers.
+	Id     string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Gone   bool   `protobuf:"varint,2,opt,name=gone,proto3" json:"gone,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of the answerer's newest entry.
+	LastIndex     uint64 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastTerm      uint64 `protobuf:"varint,5,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderGoneReply) Reset() {
+	*x = LeaderGoneReply{}
+	mi := &file_cluster_v1_peer_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderGoneReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderGoneReply) ProtoMessage() {}
+
+func (x *LeaderGoneReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_peer_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderGoneReply.ProtoReflect.Descriptor instead.
+func (*LeaderGoneReply) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_peer_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LeaderGoneReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LeaderGoneReply) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+func (x *LeaderGoneReply) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *LeaderGoneReply) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *LeaderGoneReply) GetLastTerm() uint64 {
+	if x != nil {
+		return x.LastTerm
+	}
+	return 0
+}
+
 var File_cluster_v1_peer_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_peer_proto_rawDesc = "" +
@@ -369,12 +543,31 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\"?\n" +
 	"\vHashVerdict\x12\x18\n" +
 	"\adiffers\x18\x01 \x01(\bR\adiffers\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xec\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xee\x01\n" +
+	"\x11LeaderGoneRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12<\n" +
+	"\acluster\x18\x02 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x16\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x1f\n" +
+	"\vleader_term\x18\x04 \x01(\x04R\n" +
+	"leaderTerm\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x06 \x01(\x04R\tlastIndex\x12\x1b\n" +
+	"\tlast_term\x18\a \x01(\x04R\blastTerm\"\x89\x01\n" +
+	"\x0fLeaderGoneReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04gone\x18\x02 \x01(\bR\x04gone\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x04 \x01(\x04R\tlastIndex\x12\x1b\n" +
+	"\tlast_term\x18\x05 \x01(\x04R\blastTerm2\xc4\x02\n" +
 	"\x04Peer\x12M\n" +
 	"\aPromise\x12!.hearth.cluster.v1.PromiseRequest\x1a\x1f.hearth.cluster.v1.PromiseReply\x12H\n" +
 	"\tPeerStats\x12\x18.hearth.cluster.v1.Empty\x1a!.hearth.cluster.v1.PeerStatsReply\x12K\n" +
 	"\n" +
-	"ReportHash\x12\x1d.hearth.cluster.v1.HashReport\x1a\x1e.hearth.cluster.v1.HashVerdictB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
+	"ReportHash\x12\x1d.hearth.cluster.v1.HashReport\x1a\x1e.hearth.cluster.v1.HashVerdict\x12V\n" +
+	"\n" +
+	"LeaderGone\x12$.hearth.cluster.v1.LeaderGoneRequest\x1a\".hearth.cluster.v1.LeaderGoneReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_cluster_v1_peer_proto_rawDescOnce sync.Once
@@ -388,29 +581,34 @@ func file_cluster_v1_peer_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_peer_proto_rawDescData
 }
 
-var file_cluster_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_cluster_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_cluster_v1_peer_proto_goTypes = []any{
-	(*PromiseRequest)(nil),  // 0: hearth.cluster.v1.PromiseRequest
-	(*PromiseReply)(nil),    // 1: hearth.cluster.v1.PromiseReply
-	(*PeerStatsReply)(nil),  // 2: hearth.cluster.v1.PeerStatsReply
-	(*HashReport)(nil),      // 3: hearth.cluster.v1.HashReport
-	(*HashVerdict)(nil),     // 4: hearth.cluster.v1.HashVerdict
-	(*ClusterIdentity)(nil), // 5: hearth.cluster.v1.ClusterIdentity
-	(*Empty)(nil),           // 6: hearth.cluster.v1.Empty
+	(*PromiseRequest)(nil),    // 0: hearth.cluster.v1.PromiseRequest
+	(*PromiseReply)(nil),      // 1: hearth.cluster.v1.PromiseReply
+	(*PeerStatsReply)(nil),    // 2: hearth.cluster.v1.PeerStatsReply
+	(*HashReport)(nil),        // 3: hearth.cluster.v1.HashReport
+	(*HashVerdict)(nil),       // 4: hearth.cluster.v1.HashVerdict
+	(*LeaderGoneRequest)(nil), // 5: hearth.cluster.v1.LeaderGoneRequest
+	(*LeaderGoneReply)(nil),   // 6: hearth.cluster.v1.LeaderGoneReply
+	(*ClusterIdentity)(nil),   // 7: hearth.cluster.v1.ClusterIdentity
+	(*Empty)(nil),             // 8: hearth.cluster.v1.Empty
 }
 var file_cluster_v1_peer_proto_depIdxs = []int32{
-	5, // 0: hearth.cluster.v1.PromiseRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	0, // 1: hearth.cluster.v1.Peer.Promise:input_type -> hearth.cluster.v1.PromiseRequest
-	6, // 2: hearth.cluster.v1.Peer.PeerStats:input_type -> hearth.cluster.v1.Empty
-	3, // 3: hearth.cluster.v1.Peer.ReportHash:input_type -> hearth.cluster.v1.HashReport
-	1, // 4: hearth.cluster.v1.Peer.Promise:output_type -> hearth.cluster.v1.PromiseReply
-	2, // 5: hearth.cluster.v1.Peer.PeerStats:output_type -> hearth.cluster.v1.PeerStatsReply
-	4, // 6: hearth.cluster.v1.Peer.ReportHash:output_type -> hearth.cluster.v1.HashVerdict
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	7, // 0: hearth.cluster.v1.PromiseRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	7, // 1: hearth.cluster.v1.LeaderGoneRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	0, // 2: hearth.cluster.v1.Peer.Promise:input_type -> hearth.cluster.v1.PromiseRequest
+	8, // 3: hearth.cluster.v1.Peer.PeerStats:input_type -> hearth.cluster.v1.Empty
+	3, // 4: hearth.cluster.v1.Peer.ReportHash:input_type -> hearth.cluster.v1.HashReport
+	5, // 5: hearth.cluster.v1.Peer.LeaderGone:input_type -> hearth.cluster.v1.LeaderGoneRequest
+	1, // 6: hearth.cluster.v1.Peer.Promise:output_type -> hearth.cluster.v1.PromiseReply
+	2, // 7: hearth.cluster.v1.Peer.PeerStats:output_type -> hearth.cluster.v1.PeerStatsReply
+	4, // 8: hearth.cluster.v1.Peer.ReportHash:output_type -> hearth.cluster.v1.HashVerdict
+	6, // 9: hearth.cluster.v1.Peer.LeaderGone:output_type -> hearth.cluster.v1.LeaderGoneReply
+	6, // [6:10] is the sub-list for method output_type
+	2, // [2:6] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_peer_proto_init() }
@@ -425,7 +623,7 @@ func file_cluster_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_peer_proto_rawDesc), len(file_cluster_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	Peer_Promise_FullMethodName    = "/hearth.cluster.v1.Peer/Promise"
 	Peer_PeerStats_FullMethodName  = "/hearth.cluster.v1.Peer/PeerStats"
 	Peer_ReportHash_FullMethodName = "/hearth.cluster.v1.Peer/ReportHash"
+	Peer_LeaderGone_FullMethodName = "/hearth.cluster.v1.Peer/LeaderGone"
 )
 
 // PeerClient is the client API for Peer service.
@@ -33,6 +34,8 @@ type PeerClient interface {
 	Promise(ctx context.Context, in *PromiseRequest, opts ...grpc.CallOption) (*PromiseReply, error)
 	PeerStats(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*PeerStatsReply, error)
 	ReportHash(ctx context.Context, in *HashReport, opts ...grpc.CallOption) (*HashVerdict, error)
+	// Whether the process of the leader that both follow is dead.
+	LeaderGone(ctx context.Context, in *LeaderGoneRequest, opts ...grpc.CallOption) (*LeaderGoneReply, error)
 }
 
 type peerClient struct {
@@ -73,6 +76,16 @@ func (c *peerClient) ReportHash(ctx context.Context, in *HashReport, opts ...grp
 	return out, nil
 }
 
+func (c *peerClient) LeaderGone(ctx context.Context, in *LeaderGoneRequest, opts ...grpc.CallOption) (*LeaderGoneReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaderGoneReply)
+	err := c.cc.Invoke(ctx, Peer_LeaderGone_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -80,6 +93,8 @@ type PeerServer interface {
 	Promise(context.Context, *PromiseRequest) (*PromiseReply, error)
 	PeerStats(context.Context, *Empty) (*PeerStatsReply, error)
 	ReportHash(context.Context, *HashReport) (*HashVerdict, error)
+	// Whether the process of the leader that both follow is dead.
+	LeaderGone(context.Context, *LeaderGoneRequest) (*LeaderGoneReply, error)
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -98,6 +113,9 @@ func (UnimplementedPeerServer) PeerStats(context.Context, *Empty) (*PeerStatsRep
 }
 func (UnimplementedPeerServer) ReportHash(context.Context, *HashReport) (*HashVerdict, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportHash not implemented")
+}
+func (UnimplementedPeerServer) LeaderGone(context.Context, *LeaderGoneRequest) (*LeaderGoneReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method LeaderGone not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -174,6 +192,24 @@ func _Peer_ReportHash_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_LeaderGone_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaderGoneRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).LeaderGone(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_LeaderGone_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).LeaderGone(ctx, req.(*LeaderGoneRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -192,6 +228,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReportHash",
 			Handler:    _Peer_ReportHash_Handler,
+		},
+		{
+			MethodName: "LeaderGone",
+			Handler:    _Peer_LeaderGone_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
