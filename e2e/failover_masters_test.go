@@ -50,34 +50,33 @@ func (e *ears) ask(t testing.TB, m *node) (model.Staleness, error) {
 }
 
 // whole waits until all masters of the cluster follow one leader of one term
-// and have applied what it had applied, so that any of them may be lost.
-func (e *ears) whole(t testing.TB, c *cluster) (leader *node, st model.Staleness) {
+// and have applied what it had applied when it was found, so that any of them
+// may be lost.
+func (e *ears) whole(t testing.TB, c *cluster) (leader *node, found model.Staleness) {
 	t.Helper()
 	eventually(t, settleWithin, "all masters follow one leader", func() string {
-		leader = nil
 		said := make([]model.Staleness, len(c.masters))
 		for n, m := range c.masters {
 			var err error
 			if said[n], err = e.ask(t, m); err != nil {
 				return fmt.Sprintf("%s: %v", m.name, err)
 			}
-			if string(said[n].Leader) == m.ID {
-				leader, st = m, said[n]
+			if string(said[n].Leader) == m.ID && said[n].Term > found.Term {
+				leader, found = m, said[n]
 			}
 		}
 		if leader == nil {
 			return "no master leads"
 		}
 		for n, s := range said {
-			// A follower hears of the last commits within a heartbeat.
-			if s.Leader != st.Leader || s.Term != st.Term || s.AppliedIndex+100 < st.AppliedIndex {
-				return fmt.Sprintf("%s follows %q of term %d at index %d; the leader %s is at %d of term %d",
-					c.masters[n].name, s.Leader, s.Term, s.AppliedIndex, leader.name, st.AppliedIndex, st.Term)
+			if s.Leader != found.Leader || s.Term != found.Term || s.AppliedIndex < found.AppliedIndex {
+				return fmt.Sprintf("%s follows %q of term %d at index %d; %s led term %d at %d",
+					c.masters[n].name, s.Leader, s.Term, s.AppliedIndex, leader.name, found.Term, found.AppliedIndex)
 			}
 		}
 		return ""
 	})
-	return leader, st
+	return leader, found
 }
 
 // others are the masters but one.
