@@ -191,7 +191,7 @@ func (m *Master) grantPromise(req rpc.PromiseRequest) (rpc.PromiseReply, error) 
 	if p := m.id.Promised(); p != nil && p.From != req.From && !m.promiseExpired(*p) {
 		return refuse("it has promised itself to %s", p.From)
 	}
-	m.promiseSeen.Store(time.Now().UnixMilli()) // founders has just seen it
+	m.promiseSeen.Store(m.sinceStart()) // founders has just seen it
 	if err := m.id.Promise(promise{From: req.From, Cluster: req.Cluster, Members: req.Members}); err != nil {
 		return rpc.PromiseReply{}, err
 	}
@@ -204,12 +204,12 @@ func (m *Master) grantPromise(req rpc.PromiseRequest) (rpc.PromiseReply, error) 
 func (m *Master) promiseExpired(p promise) bool {
 	for _, mb := range m.masterMembers() {
 		if mb.ID == string(p.From) && mb.Status == gossip.StatusAlive {
-			m.promiseSeen.Store(time.Now().UnixMilli())
+			m.promiseSeen.Store(m.sinceStart())
 			return false
 		}
 	}
-	seen := m.promiseSeen.Load()
-	return time.Since(time.UnixMilli(seen)) > promiseExpiry
+	gone := time.Duration(m.sinceStart()-m.promiseSeen.Load()) * time.Millisecond
+	return gone > promiseExpiry
 }
 
 // hasState reports whether this master ever belonged to a cluster. A store

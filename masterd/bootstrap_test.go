@@ -21,7 +21,7 @@ func TestAnOldPromiseDoesNotKeepAMasterOutOfAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startMaster(t, dir, []string{founder.SerfAddr()}, 3)
-	m.promiseSeen.Store(0) // long ago
+	m.promiseSeen.Store(-2 * promiseExpiry.Milliseconds()) // long ago
 	want := founder.id.Settled()
 	eventually(t, "the master to join the cluster that exists", func() error {
 		if got := m.id.Settled(); got != want {

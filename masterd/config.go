@@ -48,6 +48,13 @@ type Deps struct {
 	// Network is what the master listens and dials on; nil = the operating
 	// system's. Tests hand in a simulated one.
 	Network gossip.Transport
+	// Wall is the machine's wall clock: it is shown to people and decides
+	// nothing. nil = time.Now.
+	Wall func() time.Time
+	// Disk is called before each write of Raft's stores with what it is for; an
+	// error of it is the store's. Tests make a disk slow, hanging or broken
+	// with it. nil = nothing.
+	Disk func(what string) error
 }
 
 // Limits of a master.

@@ -67,9 +67,18 @@ func (h *hashLog) note(v *fsm.View) {
 	}
 }
 
+// hashVerdict is what the leader thinks of a report.
+type hashVerdict int
+
+const (
+	hashOpen    hashVerdict = iota // too few voters have reported
+	hashAgrees                     // with a majority of the voters
+	hashDiffers                    // from what a majority of the voters agree on
+	hashesSplit                    // all voters have reported, and no majority agrees
+)
+
 // record takes a report on the leader and judges it against the voters.
-// differs is true if a majority of them agree on another hash.
-func (h *hashLog) record(r rpc.HashReport, voters map[model.MasterID]bool) (differs, alarm bool) {
+func (h *hashLog) record(r rpc.HashReport, voters map[model.MasterID]bool) hashVerdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.reported[r.Index]
@@ -90,10 +99,16 @@ func (h *hashLog) record(r rpc.HashReport, voters map[model.MasterID]bool) (diff
 	majority := len(voters)/2 + 1
 	for hash, n := range count {
 		if n >= majority {
-			return hash != r.Hash, false
+			if hash != r.Hash {
+				return hashDiffers
+			}
+			return hashAgrees
 		}
 	}
-	return false, heard == len(voters) && len(count) > 1
+	if heard == len(voters) && len(count) > 1 {
+		return hashesSplit
+	}
+	return hashOpen
 }
 
 func (h *hashLog) trimLocked() {
@@ -168,11 +183,15 @@ func (m *Master) judgeHash(r rpc.HashReport) (rpc.HashVerdict, error) {
 			voters[s.ID] = true
 		}
 	}
-	differs, alarm := m.hash.record(r, voters)
-	if alarm {
-		m.log.Error("state hashes differ and no majority agrees: compare the masters by hand", "index", r.Index)
-	}
-	if differs {
+	switch m.hash.record(r, voters) {
+	case hashOpen:
+	case hashAgrees:
+		m.alarms.set(model.AlarmStatesDiffer, nil)
+	case hashesSplit:
+		m.alarms.set(model.AlarmStatesDiffer, map[string]string{
+			m.fsm.View().Cluster().ID: fmt.Sprintf("the states of the masters differ at index %d and no majority agrees: compare the masters by hand", r.Index),
+		})
+	case hashDiffers:
 		return rpc.HashVerdict{Differs: true, Reason: fmt.Sprintf("a majority of %d voters has another state at index %d", len(voters), r.Index)}, nil
 	}
 	return rpc.HashVerdict{}, nil

@@ -66,6 +66,9 @@ func (m *Master) serveHTTP(ctx context.Context) error {
 // unready says why this master is not ready: ready means voter, caught up, and
 // knowing the leader (HA-19).
 func (m *Master) unready() string {
+	if stall, ok := m.node.Stall(); ok {
+		return stallText(stall)
+	}
 	id, _ := m.node.Leader()
 	if id == "" {
 		return "no leader is known"

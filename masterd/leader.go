@@ -97,7 +97,7 @@ func (m *Master) afterTerm(ctx context.Context, t *runningTerm) {
 func (m *Master) compareBelief(ctx context.Context, cur *runningTerm) *runningTerm {
 	term, leading := m.node.Belief()
 	if id, _ := m.node.Leader(); id != "" {
-		m.lastLeader.Store(time.Now().UnixMilli())
+		m.lastLeader.Store(m.sinceStart())
 	}
 	switch {
 	case cur == nil && leading:

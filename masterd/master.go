@@ -22,6 +22,8 @@ import (
 
 // Master is a running replica. Make it with New, then call Run once.
 type Master struct {
+	began time.Time // the zero of sinceStart
+
 	cfg  Config
 	deps Deps
 	log  hclog.Logger
@@ -35,6 +37,8 @@ type Master struct {
 	voters *peerConns // kept open, see keepVotersWarm
 	hash   *hashLog
 
+	alarms *alarmBook
+
 	grpcLis net.Listener
 	raftLis net.Listener
 	httpLis net.Listener
@@ -45,10 +49,11 @@ type Master struct {
 	// leader is fired after each change of who leads, and of this master's own
 	// readiness.
 	leader *signal
-	// lastLeader is when a leader was last known, for "leaderless for".
+	// lastLeader is when a leader was last known, by sinceStart, for
+	// "leaderless for".
 	lastLeader atomic.Int64
 	// promiseSeen is when the proposer of the promise given was last visible
-	// (ms since 1970), or when this process started.
+	// (by sinceStart), or when this process started.
 	promiseSeen atomic.Int64
 
 	// directory is what gossip last said of the masters.
@@ -72,7 +77,11 @@ type step struct {
 // gossip. If a step fails those before it are undone. It starts no loop of its
 // own; call Run.
 func New(cfg Config, deps Deps) (*Master, error) {
+	if deps.Wall == nil {
+		deps.Wall = time.Now
+	}
 	m := &Master{
+		began:  time.Now(),
 		cfg:    cfg.withDefaults(),
 		deps:   deps,
 		log:    deps.Logger.Named("master"),
@@ -81,8 +90,6 @@ func New(cfg Config, deps Deps) (*Master, error) {
 		hash:   newHashLog(),
 		ready:  make(chan struct{}),
 	}
-	m.lastLeader.Store(time.Now().UnixMilli())
-	m.promiseSeen.Store(time.Now().UnixMilli())
 	steps := m.steps()
 	for n, s := range steps {
 		if err := s.do(); err != nil {
@@ -118,6 +125,7 @@ func (m *Master) openIdentity() (err error) {
 	m.id, err = openIdentity(m.cfg.DataDir)
 	if err == nil {
 		m.log = m.log.With("node", string(m.id.ID()))
+		m.alarms = newAlarmBook(m.log, m.deps.Wall)
 	}
 	return err
 }
@@ -162,6 +170,8 @@ func (m *Master) openReplica() (err error) {
 		OnApplied: m.onApplied,
 		OnLeader:  m.leader.fire,
 		Failover:  m.failover(),
+		Wall:      m.deps.Wall,
+		Disk:      m.deps.Disk,
 		Logger:    m.log.Named("raft"),
 	})
 	return err
@@ -215,6 +225,7 @@ func (m *Master) Run(ctx context.Context) error {
 	g.Add("identity", m.keepIdentity, nil)
 	g.Add("bootstrap", m.bootstrap, nil)
 	g.Add("hash reports", m.reportHashes, nil)
+	g.Add("alarms", m.watchAlarms, nil)
 	g.Add("http", m.serveHTTP, nil)
 	g.Add("grpc", m.server.Run, nil)
 	g.Add("connections to voters", m.keepVotersWarm, nil)
@@ -262,6 +273,10 @@ func (m *Master) StateHash() (index uint64, hash string) {
 	v := m.fsm.View()
 	return v.Index(), v.HashString()
 }
+
+// sinceStart is the time since this master was made, in ms, by the monotonic
+// clock: what is measured must not change with the wall clock.
+func (m *Master) sinceStart() int64 { return time.Since(m.began).Milliseconds() }
 
 // record is this master's entry in the replicated table of masters.
 func (m *Master) record() model.Master {

@@ -21,7 +21,7 @@ func (m *Master) staleness(v *fsm.View) model.Staleness {
 		Term:         m.node.Term(),
 	}
 	if id == "" {
-		s.LeaderlessFor = max(1, time.Now().UnixMilli()-m.lastLeader.Load())
+		s.LeaderlessFor = max(1, m.sinceStart()-m.lastLeader.Load())
 		return s
 	}
 	s.LeaderAddr = m.grpcAddrOf(id)
@@ -49,6 +49,7 @@ func (m *Master) clusterView() (model.ClusterView, error) {
 		Workers:   workerViews(v),
 		Apps:      []model.AppView{},
 		EndedApps: v.CountEnded(),
+		Alarms:    m.alarms.list(),
 	}
 	v.ActiveApps(func(a *model.App) bool {
 		cv.Apps = append(cv.Apps, appView(v, a))
