@@ -40,10 +40,21 @@ func leaveWorkerCommand(id model.WorkerID, incarnation uint64, reason string) *r
 	}
 }
 
-func markWorkerCommand(w *model.Worker, state model.WorkerState, reason string) *replogv1.Command {
-	return &replogv1.Command{Kind: &replogv1.Command_MarkWorker{MarkWorker: &replogv1.MarkWorker{
+// verdictCommand is the leader's verdict with the evidence that it judged.
+func verdictCommand(d verdict) *replogv1.Command {
+	return &replogv1.Command{Principal: "master", Kind: &replogv1.Command_MarkWorker{MarkWorker: &replogv1.MarkWorker{
+		Id: string(d.worker.ID), Incarnation: d.worker.Incarnation, ReportSeq: d.worker.ReportSeq,
+		State: string(d.state), Reason: model.TrimReason(d.reason), ProcessGone: d.processGone,
+		Beat: d.beat, HeardTick: d.heard,
+	}}}
+}
+
+// restartWorkerCommand marks a worker as away for a planned restart, on its own
+// word.
+func restartWorkerCommand(w *model.Worker, windowMilli int64) *replogv1.Command {
+	return &replogv1.Command{Principal: string(w.ID), Kind: &replogv1.Command_MarkWorker{MarkWorker: &replogv1.MarkWorker{
 		Id: string(w.ID), Incarnation: w.Incarnation, ReportSeq: w.ReportSeq,
-		State: string(state), Reason: model.TrimReason(reason),
+		State: string(model.WorkerRestarting), Reason: "it restarts and keeps what it runs", RestartWindowMilli: windowMilli,
 	}}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 )
@@ -77,6 +78,19 @@ func passing(e *model.Executor) bool {
 	return false
 }
 
+// waits reports whether nothing can be held against the executor now. Its
+// worker is away for a planned restart and cannot report. Or it is of a
+// singleton application and its worker has no session: a replacement could run
+// beside it, so what is decided about the worker decides.
+func (d *deadlines) waits(v *fsm.View, e *model.Executor) bool {
+	w, ok := v.Worker(e.Worker)
+	if ok && w.State == model.WorkerRestarting {
+		return true
+	}
+	a, ok := v.App(e.App)
+	return ok && a.Spec.Disconnect.Singleton() && d.l.withoutSession(e.Worker)
+}
+
 func (d *deadlines) check(ctx context.Context) error {
 	v := d.l.m.fsm.View()
 	now := d.l.m.node.ClusterTick()
@@ -86,6 +100,9 @@ func (d *deadlines) check(ctx context.Context) error {
 		e, ok := v.Executor(ref)
 		if !ok || !passing(e) {
 			delete(d.passing, ref)
+			continue
+		}
+		if d.waits(v, e) {
 			continue
 		}
 		age := now - max(e.StateTick, d.since)

@@ -148,11 +148,14 @@ type leadership struct {
 
 	schedule poke // wakes the scheduler
 
-	mu      sync.Mutex
-	workers map[model.WorkerID]*workerSeat
-	drivers map[model.AppID]*driverSeat
-	refused []time.Time // refusals of workers within massWindow
-	gone    []time.Time // driver losses within massWindow
+	clock runClock      // of silences
+	dials chan struct{} // holds one for each dial-back in progress
+
+	mu       sync.Mutex
+	workers  map[model.WorkerID]*workerSeat
+	drivers  map[model.AppID]*driverSeat
+	fallen   departures[model.WorkerID]
+	departed departures[model.AppID]
 
 	sessions sync.WaitGroup // of both kinds; joined before the scope returns
 	closing  bool           // no new session may start
@@ -174,6 +177,9 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		schedule: newPoke(),
 		workers:  make(map[model.WorkerID]*workerSeat),
 		drivers:  make(map[model.AppID]*driverSeat),
+		fallen:   make(departures[model.WorkerID]),
+		departed: make(departures[model.AppID]),
+		dials:    make(chan struct{}, maxDialBacks),
 	}
 	l.rebuild(m.fsm.View())
 	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index())

@@ -2,78 +2,104 @@ package masterd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
-	"github.com/hearthd/hearth/rpc"
 )
 
 // Named times of the liveness table (design 7).
 const (
 	unreachableAfter = time.Second            // without a session: committed
-	livenessTick     = 100 * time.Millisecond // how often seats are looked at
-	stallNoticed     = time.Second            // a tick that comes so late says that this process stood still
-	dialBackTimeout  = time.Second
-	dialBackAgain    = time.Second
-	massWindow       = 2 * time.Second
-	driverSecondDial = time.Second
-	detectorWarning  = time.Minute
+	livenessTick     = 100 * time.Millisecond // how often silence is looked at
+	stallNoticed     = 500 * time.Millisecond // a look that comes so late says that this process stood still
+	stallSettles     = 20 * time.Millisecond  // for reading what has waited
+	inventoryWait    = 10 * time.Second       // for the Hello of a worker, at the start of a term
+	silentLooks      = 2                      // in a row that make a verdict
+	overdueFifths    = 2                      // of a beat, after which it is overdue
+	repeatedWarning  = time.Minute
 )
+
+// runClock is the time that has passed for this master since the term began,
+// without what it stood still (stopped, or starved of processor time): what
+// workers and drivers have said meanwhile waits to be read, so a silence proves
+// nothing. A standstill counts as stallNoticed, however long it was. Safe for
+// concurrent use.
+type runClock struct {
+	mu   sync.Mutex
+	at   time.Duration
+	last time.Time // of the last look; zero before the first
+}
+
+func (c *runClock) now() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at + min(c.since(), stallNoticed)
+}
+
+func (c *runClock) since() time.Duration {
+	if c.last.IsZero() {
+		c.last = time.Now()
+	}
+	return time.Since(c.last)
+}
+
+// look moves the clock on and returns for how long this master stood still, 0
+// if it did not. It is called every livenessTick.
+func (c *runClock) look() (stood time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := c.since()
+	c.last = time.Now()
+	c.at += min(passed, stallNoticed)
+	if passed < stallNoticed {
+		return 0
+	}
+	return passed
+}
 
 // runLiveness applies the table of design 7 to every seat: the session and
 // gossip are witnesses, a refused dial-back is proof, time decides the rest.
+// Closed sessions are looked into at once, beside this loop.
 func (l *leadership) runLiveness(ctx context.Context) error {
 	tick := time.NewTicker(livenessTick)
 	defer tick.Stop()
-	started := time.Now()
+	var thorough, warned time.Time
 	for {
-		waiting := time.Now()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if stalled := time.Since(waiting); stalled > stallNoticed {
-			l.log.Warn("this master stood still: nobody is blamed for that time", "for", stalled.Round(time.Millisecond).String())
-			l.forgive(stalled)
+		stood := l.clock.look()
+		if stood > 0 && time.Since(warned) > repeatedWarning {
+			warned = time.Now()
+			l.log.Warn("this master stood still: nobody is blamed for that time", "for", stood.Round(time.Millisecond).String())
 		}
-		l.noteGossip()
-		for _, w := range l.judgeWorkers(started) { //nolint:contextcheck // dial-backs live as long as the term
-			if err := l.markWorker(ctx, w); err != nil && ctx.Err() == nil {
-				l.log.Warn("could not commit a verdict on a worker", "worker", string(w.worker.ID), "state", string(w.state), "err", err)
+		if stood > 0 && sleep(ctx, stallSettles) != nil { // what was said meanwhile is read first
+			return nil
+		}
+		all := time.Since(thorough) >= loopTick
+		if all {
+			thorough = time.Now()
+			l.noteGossip()
+		}
+		for _, d := range l.judgeWorkers(all) {
+			if err := l.markWorker(ctx, d); err != nil && ctx.Err() == nil {
+				l.log.Warn("could not commit a verdict on a worker", "worker", string(d.worker.ID), "state", string(d.state), "err", err)
 			}
 		}
-		for _, d := range l.judgeDrivers() { //nolint:contextcheck // dials live as long as the term
+		if !all {
+			continue
+		}
+		for _, d := range l.judgeDrivers() {
 			if err := l.failDriver(ctx, d); err != nil && ctx.Err() == nil {
 				l.log.Warn("could not end the application of a lost driver", "app", string(d.app), "err", err)
 			}
 		}
-	}
-}
-
-// forgive moves every seat's times on by how long this master stood still
-// (stopped, or starved of processor time): what workers and drivers have said
-// meanwhile waits to be read, and a silence of its own proves nothing.
-func (l *leadership) forgive(stalled time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	shift := func(t time.Time) time.Time {
-		if t = t.Add(stalled); t.After(now) {
-			return now
-		}
-		return t
-	}
-	for _, s := range l.workers {
-		s.answered, s.closed = shift(s.answered), shift(s.closed)
-	}
-	for _, s := range l.drivers {
-		s.answered, s.closed = shift(s.answered), shift(s.closed)
 	}
 }
 
@@ -83,82 +109,104 @@ func (l *leadership) noteGossip() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, mb := range members {
-		s := l.workers[model.WorkerID(mb.ID)]
-		if s == nil {
-			continue
+		if s := l.workers[model.WorkerID(mb.ID)]; s != nil {
+			s.failed = mb.Status == gossip.StatusFailed
 		}
-		s.failed = mb.Status == gossip.StatusFailed
 	}
 }
 
-// verdict is what liveness says of a worker at one moment.
+// verdict is what liveness says of a worker at one moment, with the evidence.
 type verdict struct {
-	worker   *model.Worker // as it was judged: the evidence
-	answered time.Time     // when it had last been heard by then
-	state    model.WorkerState
-	reason   string
+	worker      *model.Worker // as it was judged
+	answered    time.Duration // when it had last been heard by then
+	beat        uint64        // the last answered one, 0 for none
+	heard       int64         // cluster clock when the worker had last been heard
+	state       model.WorkerState
+	processGone bool
+	reason      string
 }
 
-// judgeWorkers looks at each seat and returns the changes to commit. It starts
-// dial-backs on the side.
-func (l *leadership) judgeWorkers(started time.Time) []verdict {
+// evidenceLocked begins a verdict on a worker as it is now. What its Hello and
+// reports have said is in the record, so only newer ones refute the verdict.
+func evidenceLocked(s *workerSeat, w *model.Worker) verdict {
+	return verdict{worker: w, answered: s.answered, beat: s.beat, heard: max(s.heard, w.HeardTick)}
+}
+
+func (d verdict) says(state model.WorkerState, format string, args ...any) (verdict, bool) {
+	d.state, d.reason = state, fmt.Sprintf(format, args...)
+	return d, true
+}
+
+// judgeWorkers returns the changes to commit. Only a thorough look at all of
+// them looks at those that answer.
+func (l *leadership) judgeWorkers(all bool) []verdict {
 	v := l.m.fsm.View()
-	now := time.Now()
-	timeout := l.m.cfg.WorkerTimeout
+	now, tick := l.clock.now(), l.m.node.ClusterTick()
 	var out []verdict
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seatNewWorkersLocked(v, now)
+	if all {
+		l.seatNewWorkersLocked(v)
+	}
 	for id, s := range l.workers {
+		if !all && s.session != nil && now-s.answered <= l.m.cfg.WorkerTimeout {
+			continue
+		}
 		w, ok := v.Worker(id)
 		if !ok || w.State.Gone() {
 			if s.session == nil {
+				s.pursuit = stopped(s.pursuit)
 				delete(l.workers, id)
 			}
 			continue
 		}
-		silent := now.Sub(s.answered)
-		switch {
-		case s.session != nil && silent > timeout:
-			s.session()
-			out = append(out, verdict{w, s.answered, model.WorkerDead, fmt.Sprintf("no answered beat for %s", timeout)})
-		case s.session != nil:
-			l.warnDetectorLocked(s, now)
-			if w.State == model.WorkerUnreachable {
-				out = append(out, verdict{w, s.answered, model.WorkerAlive, ""})
-			}
-		case silent > timeout:
-			out = append(out, verdict{w, s.answered, model.WorkerDead, fmt.Sprintf("no session and no answered beat for %s", timeout)})
-		default:
-			if now.Sub(s.closed) > unreachableAfter && now.Sub(started) > timeout && w.State == model.WorkerAlive {
-				out = append(out, verdict{w, s.answered, model.WorkerUnreachable, "its session is closed"})
-			}
-			if !s.dialing && now.Sub(s.dialed) > dialBackAgain {
-				s.dialing = true
-				l.sessions.Add(1)
-				go l.dialBack(s, verdict{w, s.answered, model.WorkerDead, "its process is gone: gRPC and Serf ports are refused"})
-			}
+		if d, ok := l.judgeWorkerLocked(s, w, now, tick); ok {
+			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// seatNewWorkersLocked arms a deadline for workers that were registered in this
-// term and whose session ended before it had a seat.
-func (l *leadership) seatNewWorkersLocked(v *fsm.View, now time.Time) {
-	v.Workers(func(w *model.Worker) bool {
-		if !w.State.Gone() && l.workers[w.ID] == nil {
-			l.workers[w.ID] = &workerSeat{id: w.ID, answered: now, closed: now}
+// judgeWorkerLocked applies the table to one worker; false for no change.
+func (l *leadership) judgeWorkerLocked(s *workerSeat, w *model.Worker, now time.Duration, tick int64) (verdict, bool) {
+	timeout := l.m.cfg.WorkerTimeout
+	silent := now-s.answered > timeout && !excused(w, tick)
+	if !silent {
+		s.looks = 0
+	}
+	d := evidenceLocked(s, w)
+	switch {
+	case excused(w, tick):
+	case silent:
+		if s.looks++; s.looks < silentLooks {
+			break
 		}
-		return true
-	})
+		if s.session == nil {
+			return d.says(model.WorkerDead, "no session and no answered beat for %s", timeout)
+		}
+		s.session()
+		return d.says(model.WorkerDead, "no answered beat for %s", timeout)
+	case s.session != nil:
+		l.warnDetectorLocked(s)
+		if w.State != model.WorkerAlive {
+			return d.says(model.WorkerAlive, "")
+		}
+	case w.State != model.WorkerUnreachable && now-s.closed > unreachableAfter && now > min(timeout, inventoryWait):
+		return d.says(model.WorkerUnreachable, "its session is closed")
+	}
+	return verdict{}, false
 }
 
-// warnDetectorLocked says once a minute that gossip calls a worker failed
+// excused reports whether the worker is away for a planned restart.
+func excused(w *model.Worker, tick int64) bool {
+	return w.State == model.WorkerRestarting && tick < w.RestartUntil
+}
+
+// warnDetectorLocked says once in a while that gossip calls a worker failed
 // whose session answers: UDP or the detector is in trouble, not the worker.
-func (l *leadership) warnDetectorLocked(s *workerSeat, now time.Time) {
-	if s.failed && now.Sub(s.warned) > detectorWarning {
-		s.warned = now
+func (l *leadership) warnDetectorLocked(s *workerSeat) {
+	if s.failed && time.Since(s.warned) > repeatedWarning {
+		s.warned = time.Now()
 		l.log.Warn("gossip calls a worker failed while its session answers: check UDP between the machines", "worker", string(s.id))
 	}
 }
@@ -167,204 +215,45 @@ func (l *leadership) warnDetectorLocked(s *workerSeat, now time.Time) {
 // worker has been heard since.
 func (l *leadership) markWorker(ctx context.Context, d verdict) error {
 	id := d.worker.ID
-	w, ok := l.m.fsm.View().Worker(id)
+	v := l.m.fsm.View()
+	w, ok := v.Worker(id)
 	if !ok || w.State == d.state || w.State.Gone() || (d.state == model.WorkerDead && l.heardSince(id, d.answered)) {
 		return nil
 	}
-	err := l.m.propose(ctx, markWorkerCommand(d.worker, d.state, d.reason))
-	if isRejected(err, model.RejectEvidence, model.RejectIncarnation, model.RejectTransition) {
+	if d.processGone && w.State == model.WorkerUnreachable && onlySingletonsOn(v, id) {
+		return nil // they wait for worker_timeout
+	}
+	err := l.m.propose(ctx, verdictCommand(d))
+	if isRejected(err, model.RejectEvidence, model.RejectIncarnation, model.RejectTransition, model.RejectUnknownWorker) {
 		return nil // it moved meanwhile: look again
 	}
 	if err != nil {
 		return err
 	}
-	l.log.Warn("worker marked", "worker", string(id), "state", string(d.state), "reason", d.reason)
+	if w, ok := l.m.fsm.View().Worker(id); ok {
+		l.log.Warn("worker marked", "worker", string(id), "state", string(w.State), "reason", w.StateReason)
+	}
 	return nil
 }
 
-// heardSince reports whether a worker has answered after t.
-func (l *leadership) heardSince(id model.WorkerID, t time.Time) bool {
+// onlySingletonsOn reports whether all that is left on a worker is executors of
+// singleton applications, and at least one.
+func onlySingletonsOn(v *fsm.View, id model.WorkerID) bool {
+	singletons := false
+	only := true
+	v.WorkerExecutors(id, func(e *model.Executor) bool {
+		a, ok := v.App(e.App)
+		only = ok && a.Spec.Disconnect.Singleton()
+		singletons = singletons || only
+		return only
+	})
+	return singletons && only
+}
+
+// heardSince reports whether a worker has answered after at.
+func (l *leadership) heardSince(id model.WorkerID, at time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.workers[id]
-	return s != nil && s.answered.After(t)
-}
-
-// dialBack asks the worker's ports themselves. Both refused proves that its
-// process is gone; an accepted handshake with the same id and incarnation
-// counts as alive but opens no session: the worker does that.
-func (l *leadership) dialBack(s *workerSeat, dead verdict) {
-	defer l.sessions.Done()
-	w := dead.worker
-	ctx, cancel := context.WithTimeout(l.ctx, dialBackTimeout)
-	defer cancel()
-	refused := l.m.portRefused(ctx, w.Offer.GRPCAddr) && l.m.portRefused(ctx, w.Offer.SerfAddr)
-	if !refused {
-		if id, err := l.identify(ctx, w.Offer.GRPCAddr); err == nil && id.Worker == w.ID && id.Incarnation == w.Incarnation {
-			l.mu.Lock()
-			s.answered = time.Now()
-			l.mu.Unlock()
-		}
-	}
-	if refused && l.ctx.Err() == nil && l.noteRefusal(s) {
-		err := l.markWorker(l.ctx, dead)
-		if err != nil && l.ctx.Err() == nil {
-			l.log.Warn("could not commit the death of a worker", "worker", string(w.ID), "err", err)
-		}
-	}
-	l.mu.Lock()
-	s.dialing, s.dialed = false, time.Now()
-	l.mu.Unlock()
-}
-
-// noteRefusal counts a refusal and reports whether it decides. More than
-// max(2, a quarter of the workers) within massWindow is an event of the
-// network, and worker_timeout decides instead. So is a session that came back.
-func (l *leadership) noteRefusal(s *workerSeat) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.session != nil {
-		return false
-	}
-	now := time.Now()
-	l.refused = recent(l.refused, now)
-	l.refused = append(l.refused, now)
-	return len(l.refused) <= max(2, len(l.workers)/4)
-}
-
-// recent drops the times that are older than massWindow.
-func recent(times []time.Time, now time.Time) []time.Time {
-	var out []time.Time
-	for _, t := range times {
-		if now.Sub(t) <= massWindow {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// portRefused reports whether a TCP dial is answered with a refusal: the host
-// is there and nobody listens. Anything else proves nothing.
-func (m *Master) portRefused(ctx context.Context, addr string) bool {
-	c, err := m.dial(ctx, addr)
-	if err == nil {
-		_ = c.Close() // nothing was written
-		return false
-	}
-	return errors.Is(err, syscall.ECONNREFUSED)
-}
-
-func (l *leadership) identify(ctx context.Context, addr string) (rpc.WorkerIdentity, error) {
-	conn, err := l.m.conns.get(addr)
-	if err != nil {
-		return rpc.WorkerIdentity{}, err
-	}
-	return rpc.WorkerClient(conn).Identify(ctx)
-}
-
-// lostDriver is a driver whose application has to end.
-type lostDriver struct {
-	app    model.AppID
-	reason string
-}
-
-// judgeDrivers returns the drivers that have been away for driver_timeout, and
-// starts the two dials that may prove a death sooner.
-func (l *leadership) judgeDrivers() []lostDriver {
-	v := l.m.fsm.View()
-	now := time.Now()
-	timeout := l.m.cfg.DriverTimeout
-	var out []lostDriver
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seatNewDriversLocked(v, now)
-	for app, s := range l.drivers {
-		a, ok := v.App(app)
-		if !ok || a.State.Terminal() {
-			if s.session == nil {
-				delete(l.drivers, app)
-			}
-			continue
-		}
-		silent := now.Sub(s.answered)
-		switch {
-		case silent > timeout:
-			if s.session != nil {
-				s.session()
-			}
-			out = append(out, lostDriver{app, fmt.Sprintf("its driver has not been heard for %s", timeout)})
-		case s.session == nil && s.seen && !s.dialing && s.addr != "" && now.Sub(s.dialed) > dialBackAgain:
-			s.dialing = true
-			l.sessions.Add(1)
-			go l.dialDriver(s)
-		}
-	}
-	return out
-}
-
-// seatNewDriversLocked arms a deadline for applications registered in this
-// term whose driver has not opened its session yet.
-func (l *leadership) seatNewDriversLocked(v *fsm.View, now time.Time) {
-	v.ActiveApps(func(a *model.App) bool {
-		if a.Spec.Kind == model.AppKindDriver && l.drivers[a.ID] == nil {
-			l.drivers[a.ID] = &driverSeat{app: a.ID, answered: now, closed: now}
-		}
-		return true
-	})
-}
-
-// dialDriver proves a driver's death by two refused dials one second apart; it
-// decides nothing when more than a quarter of the drivers go at once.
-func (l *leadership) dialDriver(s *driverSeat) {
-	defer l.sessions.Done()
-	addr := s.addr
-	refused := l.dialRefused(addr)
-	if refused {
-		t := time.NewTimer(driverSecondDial)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			refused = l.dialRefused(addr)
-		case <-l.ctx.Done():
-			refused = false
-		}
-	}
-	l.mu.Lock()
-	back := s.session != nil
-	now := time.Now()
-	decides := false
-	if refused && !back {
-		l.gone = append(recent(l.gone, now), now)
-		decides = len(l.gone) <= max(1, len(l.drivers)/4)
-	}
-	s.dialing = refused && !back && decides // a proven death is not dialled again
-	s.dialed = now
-	l.mu.Unlock()
-	if decides {
-		err := l.failDriver(l.ctx, lostDriver{s.app, "its driver is gone: the listener is refused"})
-		if err != nil && l.ctx.Err() == nil {
-			l.log.Warn("could not end the application of a dead driver", "app", string(s.app), "err", err)
-			l.mu.Lock()
-			s.dialing = false
-			l.mu.Unlock()
-		}
-	}
-}
-
-func (l *leadership) dialRefused(addr string) bool {
-	ctx, cancel := context.WithTimeout(l.ctx, dialBackTimeout)
-	defer cancel()
-	return l.m.portRefused(ctx, addr)
-}
-
-// failDriver ends the application of a lost driver.
-func (l *leadership) failDriver(ctx context.Context, d lostDriver) error {
-	err := l.m.propose(ctx, finishAppCommand(d.app, model.AppFailed, d.reason, 255))
-	if isRejected(err, model.RejectAppEnded, model.RejectUnknownApp) {
-		return nil
-	}
-	if err == nil {
-		l.log.Warn("application ended without its driver", "app", string(d.app), "reason", d.reason)
-	}
-	return err
+	return s != nil && s.answered > at
 }

@@ -1,6 +1,7 @@
 package masterd
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -13,13 +14,13 @@ func TestAVerdictOnAnEarlierIncarnationDoesNotTouchTheWorker(t *testing.T) {
 	w := newScriptedWorker(t, "worker-a")
 	w.hello(m)
 	w.next("welcome", isWelcome)
-	judged := verdict{worker: workerOf(t, m, w.id), answered: time.Now(), state: model.WorkerDead, reason: "judged before it came back"}
+	judged := verdict{worker: workerOf(t, m, w.id), state: model.WorkerDead, reason: "judged before it came back"}
 	w.disconnect()
 	w.inc, w.seq = w.inc+1, 0
 	w.hello(m)
 	w.next("welcome", isWelcome)
 	l := m.leading.Load()
-	judged.answered = time.Now() // so that the evidence alone decides
+	judged.answered = time.Hour // so that the evidence alone decides
 	if err := l.markWorker(ctx, judged); err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +32,11 @@ func TestAVerdictOnAnEarlierIncarnationDoesNotTouchTheWorker(t *testing.T) {
 func TestAWorkerHeardAfterItWasJudgedIsNotDead(t *testing.T) {
 	m, ctx := startOne(t)
 	w := newScriptedWorker(t, "worker-a")
-	judged := time.Now()
+	l := m.leading.Load()
+	judged := l.clock.now()
 	w.hello(m)
 	w.next("welcome", isWelcome)
-	if err := m.leading.Load().markWorker(ctx, verdict{workerOf(t, m, w.id), judged, model.WorkerDead, "too late"}); err != nil {
+	if err := l.markWorker(ctx, verdict{worker: workerOf(t, m, w.id), answered: judged, state: model.WorkerDead, reason: "too late"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := workerOf(t, m, w.id); got.State != model.WorkerAlive {
@@ -82,25 +84,72 @@ func TestAWorkerThatLosesWhatItIsGivenIsLeftAloneForAMoment(t *testing.T) {
 	}
 }
 
+// judging returns a leadership without loops over one worker, whose clock the
+// test moves.
+func judging(m *testMaster, id model.WorkerID) *leadership {
+	return &leadership{
+		m: m.Master, log: m.log, ctx: context.Background(),
+		workers: map[model.WorkerID]*workerSeat{id: {id: id, session: func() {}, gen: 1}},
+		drivers: map[model.AppID]*driverSeat{},
+		fallen:  departures[model.WorkerID]{}, departed: departures[model.AppID]{},
+		schedule: newPoke(),
+	}
+}
+
+// stand lets a time pass in which the master stood still, and then looks.
+func (l *leadership) stand(d time.Duration) []verdict {
+	l.clock.now()
+	l.clock.last = l.clock.last.Add(-d)
+	l.clock.look()
+	return l.judgeWorkers(false)
+}
+
 // A leader that was stopped for longer than worker_timeout finds everybody
 // silent when it goes on; what they have said waits to be read.
 func TestTheTimeThatAMasterStoodStillCountsAgainstNobody(t *testing.T) {
-	m, ctx := startOne(t)
+	m, _ := startOne(t)
 	w := newScriptedWorker(t, "worker-a")
 	w.hello(m)
 	w.next("welcome", isWelcome)
-	const stalled = 12 * time.Second
-	l := &leadership{m: m.Master, log: m.log, ctx: ctx, workers: map[model.WorkerID]*workerSeat{
-		w.id: {id: w.id, session: func() {}, answered: time.Now().Add(-stalled)},
-	}, drivers: map[model.AppID]*driverSeat{}}
-	if got := l.judgeWorkers(time.Now()); len(got) != 1 || got[0].state != model.WorkerDead {
-		t.Fatalf("got verdicts %+v without forgiving, want the worker dead: this test shows nothing", got)
+	l := judging(m, w.id)
+	for range 3 {
+		if got := l.stand(10 * m.cfg.WorkerTimeout); len(got) != 0 {
+			t.Errorf("got verdicts %+v, want none", got)
+		}
 	}
-	l.forgive(stalled)
-	if got := l.judgeWorkers(time.Now()); len(got) != 0 {
-		t.Errorf("got verdicts %+v, want none", got)
+}
+
+// HA-27, seen from inside: for a minute the master runs for 50 ms of each
+// second. Who is heard in each of them stays alive, who is not is found dead.
+func TestHA27AStarvedLeaderFindsOnlyTheSilentDead(t *testing.T) {
+	m, _ := startOne(t)
+	w := newScriptedWorker(t, "worker-a")
+	w.hello(m)
+	w.next("welcome", isWelcome)
+	l := judging(m, w.id)
+	const cycle, runs = time.Second, 50 * time.Millisecond
+	for n := range 60 {
+		if got := l.stand(cycle - runs); len(got) != 0 {
+			t.Fatalf("second %d: got verdicts %+v on a worker that is heard", n, got)
+		}
+		l.answeredWorker(w.id, uint64(n+1))
+		if got := l.stand(runs); len(got) != 0 {
+			t.Fatalf("second %d: got verdicts %+v on a worker that is heard", n, got)
+		}
 	}
-	if at := l.workers[w.id].answered; at.After(time.Now()) {
-		t.Errorf("last heard in %s", time.Until(at))
+	silent := 0
+	for silent < 60 {
+		silent++
+		got := append(l.stand(cycle-runs), l.stand(runs)...)
+		if len(got) == 0 {
+			continue
+		}
+		if d := got[0]; d.state != model.WorkerDead || d.beat != 60 || d.heard == 0 {
+			t.Errorf("got verdict %+v, want DEAD on beat 60", d)
+		}
+		break
+	}
+	if least := int(m.cfg.WorkerTimeout / cycle); silent < least || silent > 3*least {
+		t.Errorf("found dead after %d s of silence, want %d to %d", silent, least, 3*least)
 	}
 }

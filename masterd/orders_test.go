@@ -44,7 +44,7 @@ func TestOrdersOfOneSessionAreSentInTheOrderOfTheirViews(t *testing.T) {
 	done := make(chan error, 2)
 	go func() { done <- s.sync(ctx) }()
 	first, _ := orderFence(<-s.out)
-	if err := m.propose(ctx, markWorkerCommand(workerOf(t, m, w.id), model.WorkerUnreachable, "moves the index")); err != nil {
+	if err := m.propose(ctx, verdictCommand(verdict{worker: workerOf(t, m, w.id), state: model.WorkerUnreachable, reason: "moves the index"})); err != nil {
 		t.Fatal(err)
 	}
 	stranger := running(model.ExecutorRef{App: "app-20261130061500-0099", Executor: 3})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,9 @@ type scriptedWorker struct {
 	session rpc.WorkerSessionClient
 	down    chan model.WorkerDown
 	cancel  context.CancelFunc
+	mute    bool // it sends no beats
+
+	sending *sync.Mutex
 }
 
 func listenLoopback(t *testing.T) net.Listener {
@@ -40,7 +44,7 @@ func listenLoopback(t *testing.T) net.Listener {
 
 func newScriptedWorker(t *testing.T, id string) *scriptedWorker {
 	t.Helper()
-	w := &scriptedWorker{t: t, id: model.WorkerID(id), inc: 1, grpc: listenLoopback(t), serf: listenLoopback(t)}
+	w := &scriptedWorker{t: t, id: model.WorkerID(id), inc: 1, grpc: listenLoopback(t), serf: listenLoopback(t), sending: new(sync.Mutex)}
 	t.Cleanup(w.disconnect)
 	return w
 }
@@ -78,10 +82,34 @@ func (w *scriptedWorker) hello(leader *testMaster, inventory ...model.ExecutorRe
 		},
 		Inventory: inventory, ReportSeq: w.seq,
 	}})
+	if !w.mute {
+		go w.beats(ctx, s, leader.cfg.WorkerBeat)
+	}
+}
+
+// beats sends beats until the session ends.
+func (w *scriptedWorker) beats(ctx context.Context, s rpc.WorkerSessionClient, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := uint64(1); ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.sending.Lock()
+		err := s.Send(model.WorkerUp{Beat: &model.Beat{Number: n}})
+		w.sending.Unlock()
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (w *scriptedWorker) send(up model.WorkerUp) {
 	w.t.Helper()
+	w.sending.Lock()
+	defer w.sending.Unlock()
 	if err := w.session.Send(up); err != nil {
 		w.t.Fatalf("worker %s sends: %v", w.id, err)
 	}
@@ -251,7 +279,7 @@ func TestAHelloThatIsOlderThanALaterReportLosesNothing(t *testing.T) {
 	ref := w.next("launch", isLaunch).Launch.Ref
 	w.report(1, running(ref))
 	late := *w
-	late.session, late.seq = nil, 0
+	late.session, late.seq, late.sending = nil, 0, new(sync.Mutex)
 	t.Cleanup(late.disconnect)
 	late.hello(m) // as it was made before the launch
 	for range late.down {

@@ -90,7 +90,8 @@ func (s *workerSession) serve(ctx context.Context) error {
 func (s *workerSession) admit() error {
 	own := s.l.m.fsm.View().Cluster()
 	if err := own.Accepts(s.hello.Cluster); err != nil {
-		return fmt.Errorf("worker %s: %w", s.hello.Worker, err)
+		return fmt.Errorf("worker %s with %d processes belongs to cluster %s and this master to cluster %s: if that one is gone for good, `hearth worker rejoin` hands the worker and the fate of its processes over to this one: %w",
+			s.hello.Worker, len(s.hello.Inventory), s.hello.Cluster, own, err)
 	}
 	if s.hello.Cluster == own && s.hello.HighestTerm > s.l.term {
 		return fmt.Errorf("%w: worker %s has obeyed term %d, this master leads term %d", model.ErrNotLeader, s.hello.Worker, s.hello.HighestTerm, s.l.term)
@@ -150,7 +151,7 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 		}
 		switch {
 		case up.Beat != nil:
-			s.l.answeredWorker(s.hello.Worker)
+			s.l.answeredWorker(s.hello.Worker, up.Beat.Number)
 			err = s.push(ctx, model.WorkerDown{BeatAck: up.Beat})
 		case up.Report != nil:
 			select {
@@ -160,6 +161,10 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 			}
 		case up.Leave != nil:
 			err = s.leave(ctx, up.Leave.Reason)
+		case up.Restart != nil:
+			err = s.restart(ctx, up.Restart.WindowMilli)
+		case up.Stopping != nil:
+			s.l.stoppingWorker(s.hello.Worker)
 		default:
 			err = fmt.Errorf("%w: a worker session's message has no known content", model.ErrInvalid)
 		}
@@ -286,7 +291,7 @@ func (s *workerSession) sync(ctx context.Context) error {
 		unfinished[ref] = struct{}{}
 		s.apps[ref.App] = struct{}{}
 		switch {
-		case e.State == model.ExecutorPlaced && now.Sub(s.launched[ref]) >= orderResend:
+		case e.State == model.ExecutorPlaced && w.State != model.WorkerRestarting && now.Sub(s.launched[ref]) >= orderResend:
 			if a, ok := v.App(e.App); ok {
 				s.launched[ref] = now
 				orders = append(orders, model.WorkerDown{Launch: s.launch(fence, a, e)})
@@ -356,4 +361,28 @@ func (s *workerSession) leave(ctx context.Context, reason string) error {
 		return fmt.Errorf("commit leave of worker %s: %w", s.hello.Worker, err)
 	}
 	return s.push(ctx, model.WorkerDown{LeaveOK: &model.LeaveOK{}})
+}
+
+// restartTries bounds how often reports may overtake a restart.
+const restartTries = 16
+
+// restart commits RESTARTING and tells the worker so. Reports of the same
+// session are committed beside it, and each makes the evidence old.
+func (s *workerSession) restart(ctx context.Context, windowMilli int64) error {
+	for range restartTries {
+		w, ok := s.l.m.fsm.View().Worker(s.hello.Worker)
+		if !ok || w.Incarnation != s.hello.Incarnation || w.State.Gone() {
+			return fmt.Errorf("%w: worker %s", model.ErrDeclaredDead, s.hello.Worker)
+		}
+		err := s.l.m.propose(ctx, restartWorkerCommand(w, windowMilli))
+		if isRejected(err, model.RejectEvidence) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("commit restart of worker %s: %w", s.hello.Worker, err)
+		}
+		s.l.log.Info("worker restarts and keeps what it runs", "worker", string(s.hello.Worker), "window_ms", windowMilli)
+		return s.push(ctx, model.WorkerDown{RestartOK: &model.RestartOK{}})
+	}
+	return fmt.Errorf("%w: restart of worker %s: reports overtook it %d times", model.ErrUnavailable, s.hello.Worker, restartTries)
 }
