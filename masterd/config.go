@@ -55,6 +55,8 @@ type Deps struct {
 	// error of it is the store's. Tests make a disk slow, hanging or broken
 	// with it. nil = nothing.
 	Disk func(what string) error
+
+	seams seams
 }
 
 // Limits of a master.

@@ -54,9 +54,11 @@ type runningTerm struct {
 func (m *Master) startTerm(ctx context.Context, number uint64) *runningTerm {
 	tctx, cancel := context.WithCancel(ctx)
 	t := &runningTerm{number: number, cancel: cancel, done: make(chan struct{})}
+	m.scope.Store(number)
 	go func() {
 		defer close(t.done)
-		t.err = m.lead(tctx, number)
+		defer m.scope.Store(0)
+		t.err = guard(m.log, "leader scope", func() error { return m.lead(tctx, number) })
 	}()
 	return t
 }
@@ -80,11 +82,16 @@ func (t *runningTerm) ended() <-chan struct{} {
 
 // afterTerm handles a scope that returned by itself while the term went on: a
 // half leader is not tolerated, so leadership is handed away. Where nobody takes
-// it, compareBelief tries the scope again, at its pace.
+// it, or this has just been done, compareBelief tries the scope again, at its
+// pace.
 func (m *Master) afterTerm(ctx context.Context, t *runningTerm) {
 	t.stop()
 	term, leading := m.node.Belief()
 	if !leading || term != t.number {
+		return
+	}
+	if !m.setbacks.mayHandOver(time.Now()) {
+		m.log.Error("leader scope ended again while its term goes on: trying it once more", "term", t.number, "err", t.err)
 		return
 	}
 	m.log.Error("leader scope ended while its term goes on: handing leadership over", "term", t.number, "err", t.err)
@@ -165,7 +172,8 @@ type leadership struct {
 // context ends or a part fails; by then nothing it started runs any more.
 func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	log := m.log.With("term", term)
-	log.Info("elected: entering leader scope")
+	began := time.Now()
+	log.Info("elected: entering leader scope", "after", since(m.node.LeaderSince(), began))
 	defer func() { log.Info("left leader scope", "err", err) }()
 
 	if err := m.settle(ctx); err != nil {
@@ -181,25 +189,21 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		departed: make(departures[model.AppID]),
 		dials:    make(chan struct{}, maxDialBacks),
 	}
+	settled := time.Now()
 	l.rebuild(m.fsm.View())
-	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index())
-	stopAutopilot := m.startAutopilot(gctx)
-	defer stopAutopilot()
 	for name, loop := range map[string]func(context.Context) error{
 		"scheduler":  l.runScheduler,
 		"liveness":   l.runLiveness,
 		"deadlines":  l.runDeadlines,
 		"membership": l.runMembership,
+		"autopilot":  m.runAutopilot,
 	} {
-		group.Go(func() error {
-			if err := loop(gctx); err != nil && gctx.Err() == nil {
-				return fmt.Errorf("%s loop: %w", name, err)
-			}
-			return nil
-		})
+		group.Go(func() error { return l.runLoop(gctx, name, loop) })
 	}
 	m.setLeading(l)
 	m.markReady()
+	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index(),
+		"settled_in", since(began, settled), "ready_in", since(began, time.Now()))
 
 	<-gctx.Done()
 	m.setLeading(nil)
@@ -213,6 +217,9 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 func (m *Master) settle(ctx context.Context) error {
 	bctx, cancel := context.WithTimeout(ctx, barrierTimeout)
 	defer cancel()
+	if err := m.deps.seams.setUpTerm(bctx); err != nil {
+		return fmt.Errorf("set up the term: %w", err)
+	}
 	if err := m.node.Barrier(bctx); err != nil {
 		return fmt.Errorf("barrier at the start of the term: %w", err)
 	}
@@ -226,6 +233,14 @@ func (m *Master) settle(ctx context.Context) error {
 		}
 	}
 	return m.registerMaster(bctx, m.record())
+}
+
+// since is the time between two moments as it is logged.
+func since(from, to time.Time) string {
+	if from.IsZero() {
+		return "unknown"
+	}
+	return to.Sub(from).Round(10 * time.Microsecond).String()
 }
 
 // closeSessions refuses new sessions and waits for the present ones, whose

@@ -46,6 +46,9 @@ type Master struct {
 
 	// leading is the leader scope of the present term, nil on a standby.
 	leading atomic.Pointer[leadership]
+	// scope is the term whose leader scope runs, its set-up included; 0 = none.
+	scope    atomic.Uint64
+	setbacks setbacks
 	// leader is fired after each change of who leads, and of this master's own
 	// readiness.
 	leader *signal

@@ -96,14 +96,19 @@ func memberRecord(mb gossip.Member) model.Master {
 	}
 }
 
-// startAutopilot runs the promotion of stable masters for one term.
-func (m *Master) startAutopilot(ctx context.Context) (stop func()) {
-	return m.node.StartAutopilot(ctx, raftnode.AutopilotDeps{
+// runAutopilot runs the promotion of stable masters for one term. It begins by
+// asking every master for its figures, which may take a second: nothing else
+// waits for that.
+func (m *Master) runAutopilot(ctx context.Context) error {
+	stop := m.node.StartAutopilot(ctx, raftnode.AutopilotDeps{
 		KnownServers: m.knownServers,
 		PeerStats:    m.peerStats,
 		MinQuorum:    minQuorum,
 		Logger:       m.log.Named("autopilot"),
 	})
+	defer stop()
+	<-ctx.Done()
+	return nil
 }
 
 // knownServers lists the masters for autopilot: the table, with gossip's word
