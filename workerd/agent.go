@@ -40,8 +40,10 @@ type agent struct {
 	// meet tells gossip where the masters are; never blocks.
 	meet func(serfSeeds []string)
 
-	keepers *keepers // what runs the processes
-	adopted []effect // what is to be done at the start of run
+	keepers  *keepers              // what runs the processes
+	adopted  []effect              // what is to be done at the start of run
+	heritage Heritage              // what the last start has left
+	foreign  model.ClusterIdentity // of masters that have refused this worker; zero if none has
 
 	calls chan func()
 	done  chan struct{} // closed when run has returned
@@ -53,11 +55,17 @@ type agent struct {
 	leader string                // gRPC address, "" without a session
 	// stop is how far a graceful stop has come.
 	stop stopState
+	// hand is a planned restart under way, nil without one.
+	hand *handover
+	over bool // handed over: run ends
+	// anew makes the session begin anew; never blocks.
+	anew func()
 }
 
 // stopState is the progress of a graceful stop.
 type stopState struct {
 	begun      bool
+	told       bool // the leader, that it has begun
 	leaveSent  bool
 	left       bool      // LEFT is committed
 	deadline   time.Time // for all of it
@@ -95,7 +103,8 @@ func (a *agent) run(ctx context.Context, session func(context.Context)) error {
 		a.drain(&sess)
 	}()
 	stopping := ctx.Done()
-	for a.fail == nil && !a.stopped(time.Now()) {
+	for a.fail == nil && !a.over && !a.stopped(time.Now()) {
+		a.advance(time.Now())
 		message, next := a.outgoing(time.Now())
 		var up chan<- model.WorkerUp
 		if message != nil {
@@ -114,6 +123,9 @@ func (a *agent) run(ctx context.Context, session func(context.Context)) error {
 		}
 		timer.Stop()
 		a.compact()
+	}
+	if a.over && a.hand.again {
+		return ErrRestart
 	}
 	return a.fail
 }
@@ -154,16 +166,28 @@ func (a *agent) outgoing(now time.Time) (*model.WorkerUp, time.Time) {
 	sooner(a.table.settle(now))
 	if a.stop.begun {
 		sooner(a.stop.deadline)
-		sooner(a.stop.leaderless)
+		if a.up == nil && a.table.live() == 0 { // else it means nothing, and once it has passed would never let us wait
+			sooner(a.stop.leaderless)
+		}
+	}
+	if a.hand != nil {
+		sooner(a.hand.deadline)
 	}
 	if a.up == nil {
 		return nil, next
 	}
+	if a.stop.begun && !a.stop.told {
+		return &model.WorkerUp{Stopping: &model.WorkerStopping{}}, next
+	}
 	report, wake := a.reports.peek(now)
 	sooner(wake)
-	switch {
-	case report != nil:
+	if report != nil {
 		return &model.WorkerUp{Report: report}, next
+	}
+	if r := a.hand.request(a.contact.now()); r != nil {
+		return r, next
+	}
+	switch {
 	case a.stop.begun && !a.stop.leaveSent && a.table.live() == 0 && a.reports.waiting() == 0:
 		return &model.WorkerUp{Leave: &model.WorkerLeave{Reason: "stopped"}}, next
 	}
@@ -175,12 +199,25 @@ func (a *agent) sent(m *model.WorkerUp, now time.Time) {
 	if m.Report != nil {
 		a.reports.sent(m.Report, now)
 	}
+	if m.Stopping != nil {
+		a.stop.told = true
+	}
 	if m.Leave != nil {
 		a.stop.leaveSent = true
 	}
+	if m.Restart != nil {
+		a.hand.asked = true
+	}
 }
 
+// beginStop begins a graceful stop, once.
 func (a *agent) beginStop(now time.Time) {
+	if a.stop.begun {
+		return
+	}
+	if a.hand != nil {
+		a.abandonHandover(fmt.Errorf("%w: the worker is told to stop", model.ErrConflict))
+	}
 	a.log.Info("stopping: ending executors", "executors", a.table.live(), "at_most", StopBound)
 	a.stop = stopState{begun: true, deadline: now.Add(StopBound), leaderless: now.Add(leaderlessStop)}
 	a.perform(a.table.stop(StopGrace))
@@ -194,10 +231,10 @@ func (a *agent) stopped(now time.Time) bool {
 	case a.stop.left:
 		a.log.Info("left the cluster")
 		return true
-	case now.After(a.stop.deadline):
+	case !now.Before(a.stop.deadline):
 		a.log.Warn("stopped without a word from the leader; it will find out by itself", "waited", StopBound)
 		return true
-	case a.up == nil && a.table.live() == 0 && now.After(a.stop.leaderless):
+	case a.up == nil && a.table.live() == 0 && !now.Before(a.stop.leaderless):
 		a.log.Warn("stopped without a session; the leader will find out by itself")
 		return true
 	}
@@ -247,8 +284,8 @@ func (a *agent) welcome(ctx context.Context, leader string, w *model.WorkerWelco
 			err = fmt.Errorf("welcome by %s: %w", leader, err)
 			return
 		}
-		a.up, a.leader = up, leader
-		a.stop.leaveSent = false
+		a.up, a.leader, a.foreign = up, leader, model.ClusterIdentity{}
+		a.stop.told, a.stop.leaveSent = false, false
 		if err := a.masters.remember(w.Masters); err != nil {
 			a.log.Warn("masters not remembered for the next start", "err", err)
 		}
@@ -261,7 +298,12 @@ func (a *agent) welcome(ctx context.Context, leader string, w *model.WorkerWelco
 
 // closed implements sessionOwner.
 func (a *agent) closed() {
-	_ = a.do(context.Background(), func() { a.up, a.leader = nil, "" })
+	_ = a.do(context.Background(), func() {
+		a.up, a.leader = nil, ""
+		if a.hand != nil {
+			a.hand.asked = false // the next session's leader may not know
+		}
+	})
 }
 
 // rehello implements sessionOwner.
@@ -304,6 +346,10 @@ func (a *agent) obey(d model.WorkerDown) {
 		}
 	case d.LeaveOK != nil:
 		a.stop.left = a.stop.begun
+	case d.RestartOK != nil:
+		if a.hand != nil && a.hand.asked {
+			a.hand.agreed = true
+		}
 	}
 }
 
@@ -325,8 +371,9 @@ func (a *agent) status(ctx context.Context) (s Status, err error) {
 	err = a.do(ctx, func() {
 		s = Status{
 			Worker: a.id.id, Incarnation: a.id.incarnation, Cluster: a.fence.cluster.ID, Term: a.fence.term,
-			Leader: a.leader, Ready: a.up != nil && !a.stop.begun, Stopping: a.stop.begun, Offer: newStatusOffer(a.offer),
-			Executors: []StatusExecutor{},
+			Leader: a.leader, Ready: a.up != nil && !a.stop.begun, Stopping: a.stop.begun, Restarting: a.hand != nil,
+			Process: a.id.proc, Epoch: a.fence.cluster.Epoch, ForeignCluster: a.foreign.ID,
+			Heritage: a.heritage, Offer: newStatusOffer(a.offer), Executors: []StatusExecutor{},
 		}
 		for _, r := range a.table.inventory() {
 			s.Executors = append(s.Executors, StatusExecutor{ID: r.Ref.String(), State: r.State, PID: r.PID})

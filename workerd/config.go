@@ -3,6 +3,7 @@
 package workerd
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ type Deps struct {
 	// Environ is the worker's environment, which launched processes inherit without its HEARTH_
 	// variables.
 	Environ []string
+	// CheckSuccessor is asked before a planned restart whether the next start can succeed; nil means
+	// yes.
+	CheckSuccessor func(ctx context.Context) error
 	// Dial connects to masters; nil means by Network.
 	Dial rpc.DialFunc
 	// Network is what the worker listens and gossips on; nil means the operating system's. Tests hand

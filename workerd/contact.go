@@ -31,6 +31,7 @@ type contact struct {
 
 	mu     sync.Mutex
 	sent   time.Duration // of the newest message that was answered
+	waits  time.Duration // by whoever answered it, before it gives this worker up
 	lease  keeper.Lease  // zero before the first answer
 	handed bool          // a planned restart: the lease is the last one of this process
 
@@ -60,7 +61,7 @@ func (c *contact) answered(sent, timeout time.Duration) {
 		c.mu.Unlock()
 		return
 	}
-	c.sent, c.lease = sent, leaseFrom(sent, timeout)
+	c.sent, c.waits, c.lease = sent, timeout, leaseFrom(sent, timeout)
 	c.mu.Unlock()
 	c.poke()
 }
@@ -75,9 +76,11 @@ func (c *contact) handOver(sent, window time.Duration) {
 
 // resume takes handOver back. The lease is that of the last answer again: the leader may wait
 // longer, but what it agreed to is over as soon as it hears of this worker.
-func (c *contact) resume(timeout time.Duration) {
+func (c *contact) resume() {
 	c.mu.Lock()
-	c.handed, c.lease = false, leaseFrom(c.sent, timeout)
+	if c.handed {
+		c.handed, c.lease = false, leaseFrom(c.sent, c.waits)
+	}
 	c.mu.Unlock()
 	c.poke()
 }

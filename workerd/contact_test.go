@@ -52,7 +52,7 @@ func TestALeaseCountsFromWhenTheLastAnsweredMessageWasSent(t *testing.T) {
 	if got := c.lease.KillAt; got != 46*time.Second {
 		t.Errorf("a beat changed the lease of a planned restart: %s", got)
 	}
-	c.resume(death)
+	c.resume()
 	want(2 * time.Second)
 	for range 3 * maxUnansweredBeats {
 		b.next(now)

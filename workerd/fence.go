@@ -23,8 +23,8 @@ var (
 )
 
 // fence decides which orders this worker obeys (design 7). It remembers the cluster, its recovery
-// epoch and the term of the last order obeyed, on disk, and the highest view index of the present
-// session. It is used by one goroutine.
+// epoch and the term of the last order obeyed, on disk, and, while the process lives, the highest view
+// index. It is used by one goroutine.
 type fence struct {
 	path string
 	log  hclog.Logger
@@ -34,7 +34,7 @@ type fence struct {
 	term    uint64
 
 	incarnation uint64
-	view        uint64 // highest of this session
+	view        uint64 // highest seen, on whatever session
 
 	told map[error]bool // kinds of refusal already logged in this session
 }
@@ -62,10 +62,9 @@ func openFence(path string, log hclog.Logger) (*fence, error) {
 	return f, nil
 }
 
-// session begins a new session of this incarnation: view indexes start afresh.
+// session begins a new session of this incarnation.
 func (f *fence) session(incarnation uint64) {
 	f.incarnation = incarnation
-	f.view = 0
 	f.told = nil
 }
 
@@ -78,6 +77,8 @@ func (f *fence) obey(o model.Fence) error {
 	if err := f.accept(o); err != nil {
 		return err
 	}
+	// A leader's view only grows, and the next leader has all that it was made from: who knows less is
+	// behind, also on a new session. Only a recovered cluster may begin with a lower one.
 	if o.ViewIndex < f.view {
 		return fmt.Errorf("%w: %d after %d", errStaleView, o.ViewIndex, f.view)
 	}
@@ -100,6 +101,9 @@ func (f *fence) accept(o model.Fence) error {
 	}
 	if o.Cluster == f.cluster && o.Term == f.term {
 		return nil
+	}
+	if o.Cluster != f.cluster {
+		f.view = 0
 	}
 	next := fenceState{Version: fenceVersion, Cluster: o.Cluster, Term: o.Term}
 	if err := f.save(f.path, next); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
+	"github.com/hearthd/hearth/workerd/keeper"
 )
 
 const (
@@ -38,6 +39,23 @@ type Status struct {
 	Stopping    bool             `json:"stopping"`
 	Offer       StatusOffer      `json:"offer"`
 	Executors   []StatusExecutor `json:"executors"`
+	// Epoch is the recovery epoch of Cluster.
+	Epoch uint64 `json:"epoch"`
+	// Process is the worker's own.
+	Process keeper.Proc `json:"process"`
+	// Restarting: a planned restart is under way.
+	Restarting bool `json:"restarting"`
+	// ForeignCluster is the cluster of masters that have refused this worker, "" if none has.
+	ForeignCluster string `json:"foreign_cluster_id"`
+	// Heritage is what this start has found.
+	Heritage Heritage `json:"heritage"`
+}
+
+// Heritage counts executors that a worker has taken over from its last start.
+type Heritage struct {
+	// Adopted ran on; Ended have ended while the worker was away, or with it.
+	Adopted int `json:"adopted"`
+	Ended   int `json:"ended_while_away"`
 }
 
 // StatusOffer is what the worker brings.

@@ -40,6 +40,7 @@ type identity struct {
 	id          model.WorkerID
 	incarnation uint64
 	bootID      string
+	proc        keeper.Proc // this process
 }
 
 type identityState struct {
@@ -74,6 +75,9 @@ func (i *identity) load(now time.Time) error {
 		return err
 	}
 	i.bootID = boot
+	if i.proc, err = keeper.ProcOf(os.Getpid()); err != nil {
+		return err
+	}
 	var state identityState
 	err = readState(i.path(), &state)
 	switch {

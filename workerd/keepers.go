@@ -33,6 +33,7 @@ type keepers struct {
 	client Runner // nil while there is none
 
 	deaths []time.Time // in the window
+	kept   bool        // the keeper waits for the next start of this worker
 }
 
 func newKeepers(log hclog.Logger, open OpenRunner, workerID string) *keepers {
@@ -125,11 +126,14 @@ func (k *keepers) died(a *agent, c Runner) {
 	})
 }
 
-// close ends the keeper and whatever it still runs.
+// close ends the keeper and whatever it still runs, unless it was told to keep that.
 func (k *keepers) close() error {
 	c := k.take()
 	if c == nil {
 		return nil
+	}
+	if k.kept {
+		return c.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keeperCallTimeout)
 	defer cancel()

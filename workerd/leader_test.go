@@ -24,6 +24,7 @@ type fakeLeader struct {
 	hint   string // a standby that points there
 	leads  bool
 	silent bool // beats are not answered
+	mute   bool // planned restarts are not agreed to
 }
 
 func newFakeLeader(t *testing.T) *fakeLeader {
@@ -116,7 +117,10 @@ type fakeSession struct {
 	latest map[model.ExecutorRef]model.ExecutorReport
 	counts map[uint64]int // reports per sequence
 	left   bool
-	news   chan struct{}
+	// stopping and restart are what the worker has said of its end.
+	stopping bool
+	restart  *model.WorkerRestart
+	news     chan struct{}
 }
 
 func (s *fakeSession) send(d model.WorkerDown) {
@@ -133,13 +137,24 @@ func (s *fakeSession) read() {
 			return
 		}
 		s.leader.mu.Lock()
-		silent := s.leader.silent
+		silent, mute := s.leader.silent, s.leader.mute
 		s.leader.mu.Unlock()
 		switch {
 		case up.Beat != nil && !silent:
 			s.send(model.WorkerDown{BeatAck: up.Beat})
 		case up.Report != nil:
 			s.took(up.Report)
+		case up.Restart != nil:
+			s.mu.Lock()
+			s.restart = up.Restart
+			s.mu.Unlock()
+			if !mute {
+				s.send(model.WorkerDown{RestartOK: &model.RestartOK{}})
+			}
+		case up.Stopping != nil:
+			s.mu.Lock()
+			s.stopping = true
+			s.mu.Unlock()
 		case up.Leave != nil:
 			s.mu.Lock()
 			s.left = true

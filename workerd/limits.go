@@ -38,6 +38,9 @@ const (
 	maxHeaderArgBytes  = 32 << 10
 	maxRotatedSegments = 100
 	maxUnansweredBeats = 1024
+	maxControlConns    = 8
+	maxControlRequest  = 4 << 10
+	maxControlReply    = 16 << 20 // a status with MaxEntries executors
 )
 
 // Times.
@@ -47,22 +50,27 @@ const (
 	// StopGrace is what executors get between SIGTERM and SIGKILL when the worker stops.
 	StopGrace = 10 * time.Second
 
-	leaderlessStop    = 5 * time.Second // a stopping worker without a session waits this long for one
-	helloTimeout      = 8 * time.Second // dial, Hello, Welcome with one master
-	reasonTimeout     = time.Second     // from a failed Send to the reason
-	backoffFirst      = 20 * time.Millisecond
-	backoffMax        = time.Second
-	reportRepeat      = 2 * time.Second // an unacknowledged report is sent again on the same session
-	keeperCallTimeout = 20 * time.Second
-	keeperPoll        = 5 * time.Millisecond
-	orphanTimeout     = 20 * time.Second
-	cleanupInterval   = 10 * time.Minute
-	followPoll        = 100 * time.Millisecond
-	shutdownTimeout   = 2 * time.Second
-	gossipTimeout     = 3 * time.Second
-	minBeat           = 10 * time.Millisecond
-	maxBeat           = time.Minute
-	minDeath          = 50 * time.Millisecond
-	silentBeats       = 3 // beats in a row without a word after which a leader may be left
-	maxDeath          = time.Hour
+	controlReadTimeout = 5 * time.Second
+	controlBound       = handoverBound + keeperCallTimeout + checkTimeout // of one answer
+	identifyTimeout    = 3 * time.Second
+	checkTimeout       = 10 * time.Second // for whether the next start can succeed
+	handoverBound      = 15 * time.Second // from the request to the keeper's word
+	leaderlessStop     = 5 * time.Second  // a stopping worker without a session waits this long for one
+	helloTimeout       = 8 * time.Second  // dial, Hello, Welcome with one master
+	reasonTimeout      = time.Second      // from a failed Send to the reason
+	backoffFirst       = 20 * time.Millisecond
+	backoffMax         = time.Second
+	reportRepeat       = 2 * time.Second // an unacknowledged report is sent again on the same session
+	keeperCallTimeout  = 20 * time.Second
+	keeperPoll         = 5 * time.Millisecond
+	orphanTimeout      = 20 * time.Second
+	cleanupInterval    = 10 * time.Minute
+	followPoll         = 100 * time.Millisecond
+	shutdownTimeout    = 2 * time.Second
+	gossipTimeout      = 3 * time.Second
+	minBeat            = 10 * time.Millisecond
+	maxBeat            = time.Minute
+	minDeath           = 50 * time.Millisecond
+	silentBeats        = 3 // beats in a row without a word after which a leader may be left
+	maxDeath           = time.Hour
 )

@@ -22,14 +22,16 @@ type membership struct {
 	finder *client.LeaderFinder
 	// suspect is told the gRPC addresses of masters that have failed.
 	suspect func(addr string)
+	// stays says that this worker is only away for a moment.
+	stays func() bool
 
 	tagsMu sync.Mutex
 	tags   gossip.Tags
 	news   chan struct{} // capacity 1: tags have changed
 }
 
-func newMembership(log hclog.Logger, g *gossip.Gossip, finder *client.LeaderFinder, suspect func(string), tags gossip.Tags) *membership {
-	return &membership{log: log, gossip: g, finder: finder, suspect: suspect, tags: tags, news: make(chan struct{}, 1)}
+func newMembership(log hclog.Logger, g *gossip.Gossip, finder *client.LeaderFinder, suspect func(string), stays func() bool, tags gossip.Tags) *membership {
+	return &membership{log: log, gossip: g, finder: finder, suspect: suspect, stays: stays, tags: tags, news: make(chan struct{}, 1)}
 }
 
 // changed gives the tags a new cluster and incarnation. Never blocks.
@@ -47,7 +49,7 @@ func (m *membership) changed(cluster model.ClusterIdentity, incarnation uint64) 
 	}
 }
 
-// run gossips until ctx ends, and then says goodbye.
+// run gossips until ctx ends, and then says goodbye unless the worker stays.
 func (m *membership) run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	inner, cancel := context.WithCancel(ctx)
@@ -55,7 +57,7 @@ func (m *membership) run(ctx context.Context) error {
 	parts.Go(func() { m.tell(inner) })
 	err := m.gossip.Run(ctx)
 	cancel()
-	if err == nil {
+	if err == nil && !m.stays() {
 		leave, stop := context.WithTimeout(context.WithoutCancel(ctx), gossipTimeout)
 		if err := m.gossip.Leave(leave); err != nil {
 			m.log.Warn("gossip not left; the others will see a failure", "err", err)

@@ -328,6 +328,17 @@ func (t *table) stop(grace time.Duration) []effect {
 	return out
 }
 
+// starting counts executors of which it is not known yet whether they have a process.
+func (t *table) starting() int {
+	n := 0
+	for _, e := range t.execs {
+		if e.starting && !e.report.State.Terminal() {
+			n++
+		}
+	}
+	return n
+}
+
 // live counts executors that have not ended.
 func (t *table) live() int {
 	n := 0

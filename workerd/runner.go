@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -60,6 +61,14 @@ func (k keeperRunner) Shutdown(ctx context.Context, grace time.Duration) error {
 	}
 }
 
+// reap waits for a keeper which an earlier program of this process has started, so that it is no
+// zombie once it has ended. If somebody else has started it, there is nothing to do.
+func reap(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_, _ = p.Wait()
+	}
+}
+
 // keeperOpener runs processes under a keeper, which argv starts; the state directory and the
 // worker's id are added.
 func keeperOpener(log hclog.Logger, argv []string, dataDir string) (OpenRunner, error) {
@@ -73,6 +82,7 @@ func keeperOpener(log hclog.Logger, argv []string, dataDir string) (OpenRunner, 
 	return func(ctx context.Context, worker string, known []keeper.Proc) (Runner, error) {
 		c, err := keeper.Attach(ctx, keeper.SocketPath(dir), worker)
 		if err == nil {
+			go reap(c.Info().Proc.PID)
 			return keeperRunner{c}, nil
 		}
 		orphans, err := keeper.KillOrphans(ctx, worker, known)

@@ -24,6 +24,7 @@ var (
 	errSuspect    = errors.New("the leader is silent and gossip calls it failed")
 	errUnexpected = errors.New("unexpected message")
 	errEnded      = errors.New("the leader ended the session")
+	errAnew       = errors.New("the worker begins another session")
 )
 
 // sessionOwner is the agent as its session sees it. All methods may block until the agent has time,
@@ -40,6 +41,8 @@ type sessionOwner interface {
 	order(ctx context.Context, down model.WorkerDown) error
 	// closed ends what welcome began.
 	closed()
+	// foreignCluster takes note of whose masters have refused this worker, and returns its own cluster.
+	foreignCluster(ctx context.Context, theirs model.ClusterIdentity) model.ClusterIdentity
 }
 
 // opener opens a stream to a master. release frees what is below the stream.
@@ -72,17 +75,21 @@ type sessions struct {
 	owner  sessionOwner
 	// contact learns what a leader has answered.
 	contact *contact
+	// identify asks a master for its cluster.
+	identify func(ctx context.Context, addr string) (model.ClusterIdentity, error)
 
-	suspects chan string // gRPC addresses of masters that gossip calls failed; capacity 1
-	told     string      // the last trouble logged, so that it is logged once
-	short    int         // sessions in a row that ended at once
+	suspects    chan string   // gRPC addresses of masters that gossip calls failed; capacity 1
+	again       chan struct{} // capacity 1: the present session is to end
+	toldForeign bool          // that masters are of another cluster
+	told        string        // the last trouble logged, so that it is logged once
+	short       int           // sessions in a row that ended at once
 
 	hint      string // leader named by a standby, "" = none
 	undialled int    // attempts in a row at hint that reached nobody
 }
 
 func newSessions(log hclog.Logger, finder *client.LeaderFinder, open opener, owner sessionOwner, c *contact) *sessions {
-	return &sessions{log: log, finder: finder, open: open, owner: owner, contact: c, suspects: make(chan string, 1)}
+	return &sessions{log: log, finder: finder, open: open, owner: owner, contact: c, suspects: make(chan string, 1), again: make(chan struct{}, 1)}
 }
 
 // suspect says that gossip calls the master at addr failed. If it is the leader and has fallen
@@ -91,6 +98,14 @@ func (s *sessions) suspect(addr string) {
 	select {
 	case s.suspects <- addr:
 	default: // the session will find out by itself
+	}
+}
+
+// anew ends the present session, so that another Hello is said. Never blocks.
+func (s *sessions) anew() {
+	select {
+	case s.again <- struct{}{}:
+	default:
 	}
 }
 
@@ -116,12 +131,17 @@ func (s *sessions) after(ctx context.Context, addr string, welcomed bool, lived 
 	if ctx.Err() != nil {
 		return
 	}
-	again := errors.Is(err, errRehello)
+	again := errors.Is(err, errRehello) || errors.Is(err, errAnew)
 	switch {
+	case errors.Is(err, errAnew):
+		s.log.Info("beginning another session", "leader", addr)
 	case again:
 		s.log.Warn("declared dead by the leader, registering anew", "leader", addr, "err", err)
 	case welcomed:
 		s.log.Warn("session lost, looking for the leader", "leader", addr, "err", err)
+		s.finder.Failed(addr, err)
+	case errors.Is(err, model.ErrForeignCluster), errors.Is(err, model.ErrStaleEpoch):
+		s.foreign(ctx, addr, err)
 		s.finder.Failed(addr, err)
 	default:
 		s.trouble(ctx, "no session with a leader yet", fmt.Errorf("%s: %w", addr, err))
@@ -216,7 +236,7 @@ func (s *sessions) attempt(ctx context.Context, addr string) (welcomed bool, err
 	defer s.owner.closed()
 	s.finder.Reached(addr)
 	s.finder.AddSeeds(welcome.Masters)
-	s.told = ""
+	s.told, s.toldForeign = "", false
 	l := live{
 		sessions: s, addr: addr, stream: stream, down: down, up: up, watchdog: watchdog,
 		beat: milli(welcome.BeatMilli, minBeat, maxBeat), heard: time.Now(),
@@ -302,6 +322,10 @@ func patienceWith(beat, death time.Duration) time.Duration {
 }
 
 func (l *live) run(ctx context.Context) error {
+	select {
+	case <-l.again: // meant for an earlier session
+	default:
+	}
 	l.watchdog.Reset(l.patience)
 	tick := time.NewTicker(l.beat)
 	defer tick.Stop()
@@ -317,6 +341,8 @@ func (l *live) run(ctx context.Context) error {
 				return err
 			}
 			continue
+		case <-l.again:
+			return errAnew
 		case addr := <-l.suspects:
 			if addr == l.addr && time.Since(l.heard) > l.beat+l.beat/2 {
 				return errSuspect

@@ -65,6 +65,8 @@ func (w *Worker) HTTPAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.
 // parts is what the steps of a start put together.
 type parts struct {
 	id       *identity
+	ports    ports // of the last start, if this one was planned
+	control  net.Listener
 	fence    *fence
 	journal  openedJournal
 	masters  *masterList
@@ -80,6 +82,8 @@ type parts struct {
 	cleaner  *cleaner
 	server   *rpc.Server
 	web      *web
+
+	controller *controller
 }
 
 // step is one step of a start; undo releases what do has taken and may be nil.
@@ -93,6 +97,7 @@ type step struct {
 func (w *Worker) steps() []step {
 	return []step{
 		{"identity", w.openIdentity, func(p *parts) error { return p.id.close() }},
+		{"control socket", w.openControl, func(p *parts) error { return closeControl(p.control, w.cfg.DataDir) }},
 		{"fence", w.openFence, nil},
 		{"journal", w.openJournal, func(p *parts) error { return p.journal.journal.close() }},
 		{"work directory", w.openWorkDir, func(p *parts) error { return p.dir.close() }},
@@ -135,28 +140,39 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	w.assemble(&p)
 	w.announce(&p)
 	group := lifecycle.New(StopBound + keeperCallTimeout)
+	group.Add("control socket", p.controller.run, nil)
 	group.Add("web server", func(ctx context.Context) error { return p.web.run(ctx, p.httpL) }, nil)
 	group.Add("gRPC server", p.server.Run, nil)
 	group.Add("gossip", p.members.run, nil)
 	group.Add("cleaner", p.cleaner.run, nil)
 	// Last, so that it stops first: it says goodbye while everything else still works.
 	group.Add("agent", func(ctx context.Context) error { return p.agent.run(ctx, p.sessions.run) }, nil)
-	return group.Run(ctx)
-}
-
-func (w *Worker) openIdentity(_ context.Context, p *parts) (err error) {
-	p.id, err = openIdentity(w.cfg.DataDir, time.Now())
-	if err == nil {
-		w.log = w.log.With("worker", p.id.id)
-		if os.Geteuid() == 0 {
-			w.log.Warn("running as root: so will every executor")
+	err = group.Run(ctx)
+	if p.agent.over {
+		if portsErr := rememberPorts(w.cfg.DataDir, w.grpc, w.serf, w.http); portsErr != nil {
+			w.log.Warn("ports not remembered for the next start", "err", portsErr)
 		}
 	}
 	return err
 }
 
+func (w *Worker) openIdentity(_ context.Context, p *parts) (err error) {
+	p.id, err = openIdentity(w.cfg.DataDir, time.Now())
+	if err != nil {
+		return err
+	}
+	w.log = w.log.With("worker", p.id.id)
+	if os.Geteuid() == 0 {
+		w.log.Warn("running as root: so will every executor")
+	}
+	if p.ports, err = takePorts(w.cfg.DataDir); err != nil {
+		w.log.Warn("ports of the last start not known", "err", err)
+	}
+	return nil
+}
+
 func (w *Worker) openFence(_ context.Context, p *parts) (err error) {
-	if p.fence, err = openFence(filepath.Join(w.cfg.DataDir, "fence.json"), w.log); err != nil {
+	if p.fence, err = openFence(filepath.Join(w.cfg.DataDir, fenceFile), w.log); err != nil {
 		return err
 	}
 	p.masters, err = openMasters(filepath.Join(w.cfg.DataDir, "masters.json"), w.cfg.Masters)
@@ -177,16 +193,22 @@ func (w *Worker) openWorkDir(_ context.Context, p *parts) (err error) {
 }
 
 func (w *Worker) listenGRPC(ctx context.Context, p *parts) (err error) {
-	p.grpcL, err = w.listen(ctx, w.cfg.GRPCPort)
+	p.grpcL, err = w.listen(ctx, w.cfg.GRPCPort, p.ports.GRPC)
 	return err
 }
 
 func (w *Worker) listenHTTP(ctx context.Context, p *parts) (err error) {
-	p.httpL, err = w.listen(ctx, w.cfg.HTTPPort)
+	p.httpL, err = w.listen(ctx, w.cfg.HTTPPort, p.ports.HTTP)
 	return err
 }
 
-func (w *Worker) listen(ctx context.Context, port int) (net.Listener, error) {
+// listen listens on port; if that is 0, on the port of the last start if it is still free.
+func (w *Worker) listen(ctx context.Context, port, last int) (net.Listener, error) {
+	if port == 0 && last != 0 {
+		if l, err := w.listen(ctx, last, 0); err == nil {
+			return l, nil
+		}
+	}
 	addr := net.JoinHostPort(w.cfg.Bind, strconv.Itoa(port))
 	if w.deps.Network != nil {
 		return w.deps.Network.Listen(addr)
@@ -208,12 +230,19 @@ func (w *Worker) tags(p *parts) gossip.Tags {
 }
 
 func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
+	if w.cfg.SerfPort == 0 && p.ports.Serf != 0 && w.gossipOn(p, p.ports.Serf) == nil {
+		return nil
+	}
+	return w.gossipOn(p, w.cfg.SerfPort)
+}
+
+func (w *Worker) gossipOn(p *parts, port int) (err error) {
 	advertise := w.cfg.Advertise
 	if advertise == w.cfg.Bind {
 		advertise = "" // gossip finds it out
 	}
 	p.gossip, err = gossip.New(gossip.Config{
-		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: w.cfg.SerfPort, AdvertiseHost: advertise,
+		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: port, AdvertiseHost: advertise,
 		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, Logger: w.log.Named("gossip"), Transport: w.deps.Network,
 	})
 	if err != nil {
@@ -278,7 +307,12 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
+	before := a.table.live()
 	a.adopted = a.table.attach(entries, time.Now())
+	a.heritage = Heritage{Adopted: a.table.live(), Ended: before - a.table.live()}
+	if before > 0 {
+		w.log.Info("executors of the last start", "adopted", a.heritage.Adopted, "ended_meanwhile", a.heritage.Ended)
+	}
 	p.agent = a
 	p.cleaner = &cleaner{dir: p.dir, log: w.log, clean: cleanup, owner: a}
 	return nil
@@ -304,15 +338,18 @@ func (w *Worker) webURL(p *parts) string {
 func (w *Worker) assemble(p *parts) {
 	finder := client.NewLeaderFinder(w.cfg.Masters, nil)
 	finder.AddSeeds(p.masters.list())
-	p.sessions = newSessions(w.log, finder, dialOpener(rpc.DialConfig{
-		TLS: w.deps.ClientTLS, Dial: w.dialer(), Principal: string(p.id.id),
-	}), p.agent, p.agent.contact)
-	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect, w.tags(p))
+	dial := rpc.DialConfig{TLS: w.deps.ClientTLS, Dial: w.dialer(), Principal: string(p.id.id)}
+	p.sessions = newSessions(w.log, finder, dialOpener(dial), p.agent, p.agent.contact)
+	p.sessions.identify = identifier(dial)
+	p.members = newMembership(w.log, p.gossip, finder, p.sessions.suspect,
+		func() bool { return p.agent.over }, w.tags(p))
 	p.agent.changed = p.members.changed
 	p.agent.meet = p.members.gossip.AddSeeds
+	p.agent.anew = p.sessions.anew
 	logs := newLogReader(p.dir, p.agent.alive)
 	p.server = rpc.NewServer(rpc.ServerConfig{Listener: p.grpcL, TLS: w.deps.ServerTLS, Logger: w.log.Named("rpc")},
 		rpc.Services{Worker: &service{agent: p.agent, logs: logs}})
+	p.controller = &controller{log: w.log.Named("control"), listener: p.control, agent: p.agent, check: w.deps.CheckSuccessor}
 	p.web = newWeb(w.log.Named("web"), p.agent, logs, w.deps.HTTPTLS)
 }
 

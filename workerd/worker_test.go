@@ -27,7 +27,8 @@ import (
 type rig struct {
 	t      testing.TB
 	logger hclog.Logger
-	dial   rpc.DialFunc // nil = TCP
+	dial   rpc.DialFunc                // nil = TCP
+	check  func(context.Context) error // may be nil
 	cfg    Config
 	worker *Worker
 	cancel context.CancelFunc
@@ -59,6 +60,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	w, err := New(r.cfg, Deps{
 		Logger: r.logger, KeeperExe: self(r.t, "as-keeper"), ExecutorExe: self(r.t, "as-executor"), Environ: os.Environ(), Dial: r.dial,
+		CheckSuccessor: r.check,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -83,6 +85,22 @@ func (r *rig) stop() {
 	r.cancel = nil
 	if err := <-r.ended; err != nil {
 		r.t.Errorf("worker: %v", err)
+	}
+}
+
+func (r *rig) control() Control { return NewControl(r.cfg.DataDir) }
+
+// over waits until the worker has ended by itself.
+func (r *rig) over() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		r.cancel()
+		r.cancel = nil
+		return err
+	case <-time.After(patience):
+		r.t.Fatal("the worker has not ended")
+		return nil
 	}
 }
 
@@ -356,6 +374,9 @@ func TestAStoppedWorkerEndsItsExecutorsAndLeaves(t *testing.T) {
 	s.run(ref(0), "/bin/sleep", "1000")
 	pid := s.reported(ref(0), model.ExecutorRunning).PID
 	r.stop()
+	if !s.stopping {
+		t.Error("the leader was not told at once that the worker stops")
+	}
 	if got := s.report(ref(0)); got.State != model.ExecutorLost || got.Cause != model.CauseInfra || !s.hasLeft() || isRunning(pid) {
 		t.Errorf("last report %+v, left %v", got, s.hasLeft())
 	}

@@ -31,6 +31,7 @@ func Listeners() []Listener {
 		{"gossip of masters and workers", "gossip", []string{"gossip.FuzzHostileFrames", "gossip.FuzzTags"}},
 		{"gRPC of a worker", "workerd", []string{"rpc.FuzzWorkerListener"}},
 		{"HTTP of a worker", "workerd", []string{"workerd.FuzzHTTP"}},
+		{"control socket of a worker", "workerd", []string{"workerd.FuzzControl"}},
 		{"socket of a keeper", "workerd/keeper", []string{"workerd/keeper.FuzzServerConnection", "workerd/keeper.FuzzFrame"}},
 		{"gRPC of a driver", "driver", []string{"rpc.FuzzExecutorsListener", "driver.FuzzListener"}},
 	}

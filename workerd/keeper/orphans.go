@@ -97,6 +97,19 @@ func KillOrphans(ctx context.Context, workerID string, known []Proc) ([]Proc, er
 	}
 }
 
+// ProcOf returns the full name of the process that has this id now.
+func ProcOf(pid int) (Proc, error) {
+	boot, err := BootID()
+	if err != nil {
+		return Proc{}, err
+	}
+	stat, err := readStat(pid)
+	if err != nil {
+		return Proc{}, err
+	}
+	return Proc{PID: pid, StartTicks: stat.start, BootID: boot}, nil
+}
+
 // IsRunning reports whether p is a living process of this boot.
 func IsRunning(p Proc) (bool, error) {
 	boot, err := BootID()
