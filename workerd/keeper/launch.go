@@ -22,8 +22,6 @@ type LaunchConfig struct {
 	// StateDir and WorkerID are those the arguments of the process name too.
 	StateDir string
 	WorkerID string
-	// LogPath receives what the keeper prints, appended; "" means keeper.log in StateDir.
-	LogPath string
 	// Env is the keeper's environment, nil means the agent's own. HEARTH_WORKER_ID is taken out of
 	// it: the keeper is no process of the worker's.
 	Env []string
@@ -39,7 +37,7 @@ func Launch(ctx context.Context, exe string, args []string, cfg LaunchConfig) (*
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("launch keeper: %w", err)
 	}
-	cmd, logPath, err := keeperCommand(exe, args, cfg)
+	cmd, log, err := keeperCommand(exe, args, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("launch keeper: %w", err)
 	}
@@ -49,19 +47,22 @@ func Launch(ctx context.Context, exe string, args []string, cfg LaunchConfig) (*
 	if err != nil {
 		// Not its own process group is killed but it alone: it has no children before an agent asks.
 		_ = cmd.Process.Kill()
-		return nil, fmt.Errorf("launch keeper, see %s: %w", logPath, err)
+		return nil, fmt.Errorf("launch keeper, see %s: %w", log, err)
 	}
 	return c, nil
 }
 
+// logPath is the file that receives what a keeper prints; it is bounded.
+func logPath(stateDir string) string { return filepath.Join(stateDir, "keeper.log") }
+
 func keeperCommand(exe string, args []string, cfg LaunchConfig) (*exec.Cmd, string, error) {
-	logPath := cfg.LogPath
-	if logPath == "" {
-		logPath = filepath.Join(cfg.StateDir, "keeper.log")
+	path := logPath(cfg.StateDir)
+	if err := boundLog(path, DefaultLogBytes); err != nil {
+		return nil, path, err
 	}
-	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, logPath, err
+		return nil, path, err
 	}
 	defer func() { _ = log.Close() }()
 	env := cfg.Env
@@ -78,7 +79,7 @@ func keeperCommand(exe string, args []string, cfg LaunchConfig) (*exec.Cmd, stri
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	return cmd, logPath, cmd.Start()
+	return cmd, path, cmd.Start()
 }
 
 // awaitKeeper attaches to the keeper with that process id as soon as it listens.

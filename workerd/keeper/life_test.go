@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,32 +20,47 @@ import (
 	"github.com/hearthd/hearth/internal/unixsocket"
 )
 
-// PR-06: children end with a worker that is killed.
-func TestTheDeathOfTheAgentEndsEverything(t *testing.T) {
-	dir, worker := t.TempDir(), "worker-of-"+t.Name()
+// agentProcess is an agent in a process of its own, with a keeper and five families.
+type agentProcess struct {
+	dir, worker string
+	cmd         *exec.Cmd
+	keeper      Proc
+}
+
+func startAgent(t *testing.T, env ...string) *agentProcess {
+	t.Helper()
+	a := &agentProcess{dir: t.TempDir(), worker: "worker-of-" + t.Name()}
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = out.Close() }()
-	agent := exec.Command(os.Args[0], dir, worker)
-	agent.Env = append(os.Environ(), envRole+"="+roleAgent)
-	agent.Stdout = in
-	if err := agent.Start(); err != nil {
+	a.cmd = exec.Command(os.Args[0], a.dir, a.worker)
+	a.cmd.Env = append(append(os.Environ(), envRole+"="+roleAgent), env...)
+	a.cmd.Stdout = in
+	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = a.cmd.Process.Kill(); _ = a.cmd.Wait() })
 	_ = in.Close()
-	var pid int
+	pid := 0
 	if _, err := fmt.Sscanf(firstLine(out), "ready %d", &pid); err != nil {
 		t.Fatalf("agent does not come up: %v", err)
 	}
-	for i := range 4 {
+	a.keeper = procOf(t, pid)
+	for _, key := range agentKeys {
 		for _, name := range family {
-			path := filepath.Join(dir, "work", "app", fmt.Sprint(i), name)
+			path := filepath.Join(a.dir, "work", key, name)
 			poll(t, path, func() bool { _, err := os.Stat(path); return err == nil })
 		}
 	}
-	keeper, err := readStat(pid)
+	return a
+}
+
+// procOf identifies a living process.
+func procOf(t *testing.T, pid int) Proc {
+	t.Helper()
+	stat, err := readStat(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,41 +68,137 @@ func TestTheDeathOfTheAgentEndsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
-	if err := agent.Process.Kill(); err != nil {
-		t.Fatal(err)
+	return Proc{PID: stat.pid, StartTicks: stat.start, BootID: boot}
+}
+
+// shellsOf lists the members of families; they sleep by processes that come and go.
+func shellsOf(t *testing.T, worker string) []Proc {
+	t.Helper()
+	return slices.DeleteFunc(workerProcs(t, worker), func(p Proc) bool {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+		return err != nil || strings.TrimSpace(string(name)) == "sleep"
+	})
+}
+
+// theWaysAnAgentDies end it without a word.
+var theWaysAnAgentDies = map[string]func(*testing.T, *agentProcess){
+	"killed": func(t *testing.T, a *agentProcess) {
+		if err := a.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = a.cmd.Wait()
+	},
+	"out of memory": func(t *testing.T, a *agentProcess) {
+		cage := newMemoryCage(t, 64)
+		cage.take(t, a.cmd.Process.Pid) // alone: its keeper stays outside
+		if err := a.cmd.Process.Signal(unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		_ = a.cmd.Wait()
+		if n := cage.kills(t); n != 1 {
+			t.Fatalf("the kernel has killed %d processes for want of memory, want the agent", n)
+		}
+	},
+}
+
+// One driver and four executors, each with children of its own.
+func TestPR06WhenTheAgentDiesAllItsProcessesEndWithinFiveSeconds(t *testing.T) {
+	for name, die := range theWaysAnAgentDies {
+		t.Run(name, func(t *testing.T) {
+			a := startAgent(t)
+			die(t, a)
+			died := time.Now()
+			waitGone(t, a.keeper)
+			diff(t, "left", workerProcs(t, a.worker), []Proc(nil))
+			if took := time.Since(died); took > 5*time.Second {
+				t.Errorf("took %v, want at most 5 s", took)
+			}
+			// The next keeper knows how they ended.
+			entries, bad, err := exitStore{dir: filepath.Join(a.dir, "exits")}.load()
+			if err != nil || len(bad) > 0 || len(entries) != len(agentKeys) {
+				t.Errorf("exits on disk: %v, %v, %v, want %d", entries, bad, err, len(agentKeys))
+			}
+		})
 	}
-	_ = agent.Wait()
-	waitGone(t, Proc{PID: keeper.pid, StartTicks: keeper.start, BootID: boot})
-	diff(t, "left", workerProcs(t, worker), []Proc(nil))
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("took %v, want at most 5 s", took)
-	}
-	// The next keeper knows how they ended.
-	entries, bad, err := exitStore{dir: filepath.Join(dir, "exits")}.load()
-	if err != nil || len(bad) > 0 || len(entries) != 4 {
-		t.Errorf("exits on disk: %v, %v, %v, want 4", entries, bad, err)
+}
+
+// The same deaths after the agent has said that its processes are to be kept.
+func TestPR06WhatIsKeptIsAdoptedWithTheSameProcesses(t *testing.T) {
+	for name, die := range theWaysAnAgentDies {
+		t.Run(name, func(t *testing.T) {
+			a := startAgent(t, envKeep+"=1m")
+			before := shellsOf(t, a.worker)
+			if want := len(agentKeys) * len(family); len(before) < want {
+				t.Fatalf("%d processes run, want at least %d", len(before), want)
+			}
+			die(t, a)
+			ctx, cancel := context.WithTimeout(t.Context(), testPatience)
+			defer cancel()
+			c, err := Attach(ctx, SocketPath(a.dir), a.worker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, "keeper", c.Info().Proc, a.keeper)
+			entries, err := c.List(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			running := map[Proc]bool{}
+			for _, p := range before {
+				running[p] = true
+			}
+			diff(t, "keys adopted", len(entries), len(agentKeys))
+			for _, e := range entries {
+				if e.State != StateRunning || e.Killing || !running[e.Proc] {
+					t.Errorf("%s was not adopted as it was: %+v", e.Key, e)
+				}
+			}
+			for _, p := range before {
+				if ok, err := IsRunning(p); !ok || err != nil {
+					t.Errorf("process %d did not outlive the agent (%v)", p.PID, err)
+				}
+			}
+			_ = c.Close() // without a Keep
+			waitGone(t, a.keeper)
+			diff(t, "left in the end", workerProcs(t, a.worker), []Proc(nil))
+		})
 	}
 }
 
 // PR-07: the parent-death signal belongs to the thread that forked.
-func TestEndingThreadsDoNotEndChildrenAndTheKeepersDeathDoes(t *testing.T) {
-	const children = 20
-	churn := 2 * time.Second
-	if testing.Short() {
-		churn = 500 * time.Millisecond
+func TestPR07EndingThreadsEndNoChildAndTheKeepersDeathEndsAll(t *testing.T) {
+	const children = 50
+	churn := time.Duration(0) // until as many threads have ended as there are goroutines
+	if os.Getenv(envFull) != "" {
+		churn = 10 * time.Minute
 	}
 	r := newRig(t, envChurn+"=1")
 	var procs []Proc
 	for i := range children {
-		procs = append(procs, r.start(fmt.Sprintf("a/%d", i), "exec sleep 300").Proc)
-	}
-	select {
-	case ev := <-r.c.Events():
-		t.Fatalf("a healthy child ended: %+v", ev)
-	case <-time.After(churn):
+		procs = append(procs, r.start(fmt.Sprintf("a/%d", i), "exec sleep 3000").Proc)
 	}
 	begun := time.Now()
+	deadline := time.After(churn + 2*time.Minute)
+	tick := time.NewTicker(testPoll)
+	defer tick.Stop()
+	ended := 0
+	for ended < churners || time.Since(begun) < churn {
+		select {
+		case ev := <-r.c.Events():
+			t.Fatalf("a healthy child ended after %v and %d threads: %+v", time.Since(begun), ended, ev)
+		case <-tick.C:
+			if text, err := os.ReadFile(filepath.Join(r.dir, churnedFile)); err == nil {
+				_, _ = fmt.Sscan(string(text), &ended) // a file half written is read again
+			}
+		case <-deadline:
+			t.Fatalf("only %d threads have ended: the test shows too little", ended)
+		}
+	}
+	t.Logf("%d threads ended in %v", ended, time.Since(begun).Round(time.Millisecond))
+	for _, p := range procs {
+		stillThere(t, p)
+	}
+	begun = time.Now()
 	signalIt(t, r.c.Info().Proc, unix.SIGKILL)
 	for _, p := range procs {
 		r.gone(p)
@@ -136,15 +248,7 @@ func startStranger(t *testing.T, env ...string) Proc {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	stat, err := readStat(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	boot, err := BootID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Proc{PID: stat.pid, StartTicks: stat.start, BootID: boot}
+	return procOf(t, cmd.Process.Pid)
 }
 
 func stillThere(t *testing.T, p Proc) {
@@ -152,33 +256,6 @@ func stillThere(t *testing.T, p Proc) {
 	if ok, err := IsRunning(p); !ok || err != nil {
 		t.Errorf("the stranger is gone (%v)", err)
 	}
-}
-
-// PR-11: a stored id that now belongs to somebody else.
-func TestAForeignProcessNeverGetsASignal(t *testing.T) {
-	stranger := startStranger(t)
-	reused := stranger
-	reused.StartTicks--
-	rebooted := stranger
-	rebooted.BootID = "another"
-	killed, err := KillOrphans(t.Context(), "worker-without-any", []Proc{reused, rebooted})
-	if err != nil || len(killed) > 0 {
-		t.Errorf("killed %v, %v, want nothing", killed, err)
-	}
-	if err := signalProc(procID{reused.PID, reused.StartTicks}, unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
-		t.Errorf("signal: %v, want %v", err, unix.ESRCH)
-	}
-	stillThere(t, stranger)
-	for _, p := range []Proc{reused, rebooted} {
-		if ok, err := IsRunning(p); ok || err != nil {
-			t.Errorf("%+v is taken for the stranger (%v)", p, err)
-		}
-	}
-	killed, err = KillOrphans(t.Context(), "worker-without-any", []Proc{stranger})
-	if err != nil {
-		t.Error(err)
-	}
-	diff(t, "killed when all three values match", killed, []Proc{stranger})
 }
 
 // PR-10, PR-19: a planned restart of the agent.

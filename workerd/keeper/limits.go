@@ -23,6 +23,9 @@ const (
 	// MaxGrace bounds the time between SIGTERM and SIGKILL.
 	MaxGrace = time.Hour
 
+	// DefaultLogBytes is the size at which the keeper's own log is rotated; one older file is kept.
+	DefaultLogBytes = 8 << 20
+
 	listPageEntries    = 1_000 // entries of one List answer, far below MaxFrameBytes
 	maxQueuedReplies   = 64    // answers not yet read by the agent before its requests wait
 	maxUnknownConns    = 8     // connections that have not said hello

@@ -4,16 +4,19 @@ package keeper
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +33,8 @@ const (
 	envRole   = "KEEPER_TEST_ROLE"
 	envChurn  = "KEEPER_TEST_CHURN"
 	envTimes  = "KEEPER_TEST_TIMES"
+	envKeep   = "KEEPER_TEST_KEEP"
+	envFull   = "HEARTH_FULL" // full counts and times of the field reports
 	roleKeep  = "keeper"
 	roleAgent = "agent"
 
@@ -49,13 +54,14 @@ func TestMain(m *testing.M) {
 
 type testTimes struct {
 	StuckAfter, OutputWait, FirstContact time.Duration
+	LogBytes                             int64
 }
 
 func playKeeper(dir, worker string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	if os.Getenv(envChurn) != "" {
-		go churnThreads()
+		go churnThreads(filepath.Join(dir, churnedFile))
 	}
 	var times testTimes
 	if text := os.Getenv(envTimes); text != "" {
@@ -67,6 +73,7 @@ func playKeeper(dir, worker string) int {
 	err := Main(ctx, Config{
 		StateDir: dir, WorkerID: worker, Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug}),
 		StuckAfter: times.StuckAfter, OutputWait: times.OutputWait, FirstContact: times.FirstContact,
+		LogBytes: times.LogBytes,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -75,38 +82,79 @@ func playKeeper(dir, worker string) int {
 	return 0
 }
 
+const (
+	churners       = 10_000          // goroutines that end threads
+	churnersAtWork = 16              // at once: the runtime allows 10,000 threads in all
+	churnPause     = 5 * time.Second // of each, on average: 2,000 threads end per second
+	churnedFile    = "churned"
+)
+
 // churnThreads makes OS threads end all the time: a goroutine that ends locked takes its thread.
-func churnThreads() {
-	const width = 100
-	for {
-		var wg sync.WaitGroup
-		for range width {
-			wg.Go(func() {
-				runtime.LockOSThread()
-				_, _ = os.Stat("/proc/self")
-			})
-		}
-		wg.Wait()
+// How many have ended is noted in a file now and then.
+func churnThreads(note string) {
+	var ended atomic.Int64
+	work := make(chan struct{}, churnersAtWork)
+	for range churners {
+		go func() {
+			for {
+				<-time.After(time.Duration(rand.Int64N(int64(2 * churnPause))))
+				work <- struct{}{}
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					runtime.LockOSThread()
+					_, _ = os.Stat("/proc/self")
+				}()
+				<-gone
+				<-work
+				if n := ended.Add(1); n%1000 == 0 {
+					_ = os.WriteFile(note, []byte(strconv.FormatInt(n, 10)), 0o600) // the test misses it
+				}
+			}
+		}()
 	}
 }
 
-// playAgent launches a keeper with one child that has forked others, says so, and hangs.
+// playAgent launches a keeper, starts a driver and four executors that have forked others, says so,
+// and hangs; a signal makes it use memory without end.
 func playAgent(dir, worker string) int {
 	ctx := context.Background()
-	c, err := Launch(ctx, os.Args[0], []string{dir, worker}, LaunchConfig{StateDir: dir, WorkerID: worker, Env: keeperEnv()})
-	if err != nil {
+	greedy := make(chan os.Signal, 1)
+	signal.Notify(greedy, unix.SIGUSR1)
+	fail := func(err error) int {
 		fmt.Fprintln(os.Stdout, err)
 		return 1
 	}
-	for i := range 4 {
-		if _, err := c.Start(ctx, shell(dir, worker, fmt.Sprintf("app/%d", i), familyScript)); err != nil {
-			fmt.Fprintln(os.Stdout, err)
-			return 1
+	c, err := Launch(ctx, os.Args[0], []string{dir, worker}, LaunchConfig{StateDir: dir, WorkerID: worker, Env: keeperEnv()})
+	if err != nil {
+		return fail(err)
+	}
+	for _, key := range agentKeys {
+		if _, err := c.Start(ctx, shell(dir, worker, key, familyScript)); err != nil {
+			return fail(err)
+		}
+	}
+	if text := os.Getenv(envKeep); text != "" {
+		d, err := time.ParseDuration(text)
+		if err == nil {
+			err = c.Keep(ctx, d)
+		}
+		if err != nil {
+			return fail(err)
 		}
 	}
 	fmt.Fprintln(os.Stdout, "ready", c.Info().Proc.PID)
-	select {}
+	<-greedy
+	for {
+		hoard = append(hoard, bytes.Repeat([]byte{1}, 1<<20)...)
+	}
 }
+
+// agentKeys are what playAgent runs.
+var agentKeys = []string{"app/0", "app/1", "app/2", "app/3", "driver-20261130061500-0001"}
+
+// hoard is what a greedy agent holds.
+var hoard []byte
 
 func keeperEnv(extra ...string) []string {
 	env := []string{envRole + "=" + roleKeep}
@@ -143,15 +191,17 @@ func shell(dir, worker, key, script string) StartRequest {
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		panic(err)
 	}
-	app, executor, _ := strings.Cut(key, "/")
+	env := []string{"PATH=" + os.Getenv("PATH"), EnvWorkerID + "=" + worker}
+	if app, executor, ok := strings.Cut(key, "/"); ok {
+		env = append(env, EnvAppID+"="+app, EnvExecutorID+"="+executor)
+	} else {
+		env = append(env, EnvDriverID+"="+key, EnvDriverAttempt+"=1")
+	}
 	return StartRequest{
 		Key:  key,
 		Argv: []string{"sh", "-c", script},
-		Env: []string{
-			"PATH=" + os.Getenv("PATH"),
-			EnvWorkerID + "=" + worker, EnvAppID + "=" + app, EnvExecutorID + "=" + executor,
-		},
-		Dir: work, Stdout: filepath.Join(work, "stdout"), Stderr: filepath.Join(work, "stderr"),
+		Env:  env,
+		Dir:  work, Stdout: filepath.Join(work, "stdout"), Stderr: filepath.Join(work, "stderr"),
 	}
 }
 

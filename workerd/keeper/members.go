@@ -131,7 +131,7 @@ func byEnviron(pid int, active []*entry) *entry {
 
 // sweep does every few seconds what no event asks for: it remembers which processes belong to
 // which key while their descent can still be seen, ends those that belong to none when there is no
-// key they could belong to, and writes exits that the disk had refused.
+// key they could belong to, writes exits that the disk had refused, and bounds the log.
 func (s *Server) sweep(stop <-chan struct{}) {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -143,6 +143,7 @@ func (s *Server) sweep(stop <-chan struct{}) {
 		}
 		s.sweepProcesses()
 		s.saveExits()
+		s.boundOwnLog()
 	}
 }
 

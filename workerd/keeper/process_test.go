@@ -157,7 +157,7 @@ func TestASignalReachesTheMainProcess(t *testing.T) {
 }
 
 // PR-09: a shell with sleepers, one double-forked, one with setsid.
-func TestKillSendsTermToTheWholeFamilyAndLeavesNothing(t *testing.T) {
+func TestPR09AKillSendsTermToTheWholeFamilyAndLeavesNothing(t *testing.T) {
 	r := newRig(t)
 	r.start("a/0", familyScript)
 	r.start("a/1", familyScript)
@@ -190,7 +190,7 @@ func TestKillSendsTermToTheWholeFamilyAndLeavesNothing(t *testing.T) {
 	diff(t, "other executor", r.entry("a/1").State, StateRunning)
 }
 
-func TestWhatIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
+func TestPR09WhatIgnoresTermIsGoneTwoSecondsAfterTheGrace(t *testing.T) {
 	r := newRig(t)
 	r.start("a/0", `trap '' TERM; (setsid sleep 300 &); touch up; while :; do sleep 1; done`)
 	r.waitFiles("a/0", "up")

@@ -25,6 +25,9 @@ type Config struct {
 	// WorkerID is the worker all children belong to.
 	WorkerID string
 	Logger   hclog.Logger
+	// LogBytes is the size at which keeper.log in StateDir is rotated, if it is the output of this
+	// process; zero means DefaultLogBytes.
+	LogBytes int64
 
 	// Times; zero means the default of the same name.
 	StuckAfter   time.Duration
@@ -42,6 +45,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
+	}
+	if c.LogBytes < 0 {
+		return c, fmt.Errorf("keeper: negative size of the log %d", c.LogBytes)
+	}
+	if c.LogBytes == 0 {
+		c.LogBytes = DefaultLogBytes
 	}
 	for _, d := range []struct {
 		value *time.Duration
@@ -89,6 +98,7 @@ type Server struct {
 	runSpawner func(stop <-chan struct{})
 
 	reapMu sync.Mutex
+	logMu  sync.Mutex // one rotation of the log at a time
 
 	mu      sync.Mutex
 	entries map[string]*entry

@@ -249,6 +249,7 @@ func (s *Server) record(e *entry) {
 	if err != nil {
 		s.log.Error("exit is not on disk", "key", e.key, "err", err)
 	}
+	s.boundOwnLog() // each process adds lines to it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.state, e.exit, e.unsaved = StateExited, view.Exit, err != nil
