@@ -27,11 +27,15 @@ func (m *Master) portsOf(id model.MasterID) (raft, grpc string, ok bool) {
 }
 
 // openVoters prepares connections for questions that cannot wait: they are used
-// for nothing else, so nothing stands before them.
+// for nothing else, so nothing stands before them. Calls of clients have their
+// own, to be passed on to a new leader without a dial.
 func (m *Master) openVoters() error {
 	m.voters = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
+	m.forwards = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
 	return nil
 }
+
+func (m *Master) closeVoters() error { return errors.Join(m.voters.Close(), m.forwards.Close()) }
 
 // keepVotersWarm holds a connection to each other voter until ctx ends.
 func (m *Master) keepVotersWarm(ctx context.Context) error {
@@ -58,14 +62,16 @@ func (m *Master) warmVoters() {
 			present[addr] = true
 		}
 	}
-	m.voters.keep(present)
-	for addr := range present {
-		conn, err := m.voters.get(addr)
-		if err != nil {
-			m.log.Debug("no connection to a voter", "addr", addr, "err", err)
-			continue
+	for _, conns := range []*peerConns{m.voters, m.forwards} {
+		conns.keep(present)
+		for addr := range present {
+			conn, err := conns.get(addr)
+			if err != nil {
+				m.log.Debug("no connection to a voter", "addr", addr, "err", err)
+				continue
+			}
+			conn.Warm()
 		}
-		conn.Warm()
 	}
 }
 
@@ -82,8 +88,7 @@ func (p peerAsker) AskLeaderGone(ctx context.Context, peer model.MasterID, q raf
 		return raftnode.LeaderGoneReply{}, err
 	}
 	req := rpc.LeaderGoneRequest{
-		From: q.From, Cluster: q.Cluster, Leader: q.Leader, LeaderTerm: q.LeaderTerm, Term: q.Term,
-		LastIndex: q.Last.Index, LastTerm: q.Last.Term,
+		From: q.From, Cluster: q.Cluster, Leader: q.Leader, Term: q.Term, LastIndex: q.Last.Index, LastTerm: q.Last.Term,
 	}
 	reply, err := rpc.PeerClient(conn).LeaderGone(ctx, req)
 	if errors.Is(err, model.ErrUnavailable) && ctx.Err() == nil {

@@ -47,12 +47,11 @@ type PeerAsker interface {
 // LeaderGone is the question of one voter to another whether the leader's
 // process is dead.
 type LeaderGone struct {
-	From       model.MasterID
-	Cluster    model.ClusterIdentity
-	Leader     model.MasterID // who is taken for dead
-	LeaderTerm uint64         // the term it led
-	Term       uint64         // the term From is in: LeaderTerm, or later if an election failed since
-	Last       LogEnd         // of From
+	From    model.MasterID
+	Cluster model.ClusterIdentity
+	Leader  model.MasterID // who is taken for dead
+	Term    uint64         // the term it led
+	Last    LogEnd         // of From
 }
 
 // LeaderGoneReply answers it.
@@ -192,6 +191,7 @@ func (f *failover) noteLink(peer model.MasterID, opened bool) {
 		return
 	}
 	if !opened {
+		f.ports.doubt(peer)
 		poke(f.wake)
 		return
 	}
@@ -233,21 +233,30 @@ func (f *failover) run(closing <-chan struct{}) {
 			return
 		case <-f.wake:
 		}
-		f.lookAfter(ctx)
-		if !pause(ctx, f.times.again) { // a peer that makes and drops connections costs no more than this
-			return
-		}
+		who := f.followed.get()
+		f.lookAfter(ctx, who)
+		f.rest(ctx, who)
 	}
 }
 
-// pause waits and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
+// rest bounds what a peer costs that makes and drops connections: the same
+// leader is looked after once in times.again, unless the last of its
+// connections closes.
+func (f *failover) rest(ctx context.Context, who suspect) {
+	timer := time.NewTimer(f.times.again)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	for f.followed.get() == who {
+		open, changed := f.n.trans.stream.linked(who.leader)
+		if open == 0 && !f.isSpent(who) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-f.moved:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 // LeaderGone answers another voter's question whether the leader's process is
 // dead. This node agrees only if it has lost the same leader of the same term,
-// and its own dials of both ports were refused too; the question contributes
-// nothing but who asks. It blocks for two dials at most, and no longer than
+// knows of none since, and its own dials of both ports were refused too; the
+// question contributes nothing. One that has begun an election meanwhile agrees
+// as well, so that the others see who goes first. It blocks for two dials at most, and no longer than
 // ctx. A question that is agreed to makes this node ask its own.
 func (n *Node) LeaderGone(ctx context.Context, q LeaderGone) LeaderGoneReply {
 	reply := LeaderGoneReply{ID: n.cfg.ID}
@@ -40,7 +41,7 @@ func (n *Node) agree(ctx context.Context, q LeaderGone) error {
 		return fmt.Errorf("%w: the question is of another cluster or epoch", model.ErrForeignCluster)
 	}
 	who := n.failover.followed.get()
-	if who != (suspect{q.Leader, q.LeaderTerm}) || q.Leader == "" {
+	if who != (suspect{q.Leader, q.Term}) || q.Leader == "" {
 		return fmt.Errorf("%w: this master follows another leader, or in another term", model.ErrRefused)
 	}
 	if err := n.mayAgree(q, who); err != nil {
@@ -65,7 +66,7 @@ func (n *Node) mayAgree(q LeaderGone, who suspect) error {
 		return fmt.Errorf("%w: it takes two voters", model.ErrRefused)
 	}
 	at := n.standing()
-	if at.state == raft.Leader || at.term != q.Term || !at.lost(who) {
+	if at.state == raft.Leader || !at.lost(who) {
 		return fmt.Errorf("%w: this master is in term %d with the leader %q", model.ErrRefused, at.term, at.leader)
 	}
 	return nil

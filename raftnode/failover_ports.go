@@ -26,13 +26,14 @@ type portProbe struct {
 // probe is one pair of dials.
 type probe struct {
 	who     suspect
+	doubted bool          // a connection has closed since it began; guarded by portProbe.mu
 	done    chan struct{} // closed when the fields below are set
 	refused bool
 	at      time.Time
 }
 
-// fresh reports whether the outcome is still good enough.
-func (p *probe) fresh(now time.Time) bool {
+// freshLocked reports whether the outcome is still good enough.
+func (p *probe) freshLocked(now time.Time) bool {
 	select {
 	case <-p.done:
 	default:
@@ -41,7 +42,17 @@ func (p *probe) fresh(now time.Time) bool {
 	if p.refused {
 		return now.Sub(p.at) < refusedFor
 	}
-	return now.Sub(p.at) < answeredFor
+	return !p.doubted && now.Sub(p.at) < answeredFor
+}
+
+// doubt is told that a connection of that master has closed: whatever answered
+// before may be gone.
+func (p *portProbe) doubt(peer model.MasterID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last != nil && p.last.who.leader == peer {
+		p.last.doubted = true
+	}
 }
 
 // refused reports whether both ports of the leader refuse connections: its host
@@ -50,7 +61,7 @@ func (p *probe) fresh(now time.Time) bool {
 func (p *portProbe) refused(ctx context.Context, who suspect, start func(func())) bool {
 	p.mu.Lock()
 	at := p.last
-	if at == nil || at.who != who || !at.fresh(time.Now()) {
+	if at == nil || at.who != who || !at.freshLocked(time.Now()) {
 		at = &probe{who: who, done: make(chan struct{})}
 		p.last = at
 		start(func() { p.look(at) })

@@ -58,9 +58,8 @@ func inLine(voters []voter) {
 	})
 }
 
-// lookAfter finds out whether the leader is gone, and replaces it.
-func (f *failover) lookAfter(ctx context.Context) {
-	who := f.followed.get()
+// lookAfter finds out whether a leader is gone, and replaces it.
+func (f *failover) lookAfter(ctx context.Context, who suspect) {
 	if who.leader == "" || f.isSpent(who) {
 		return
 	}
@@ -132,7 +131,7 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, began ti
 		return true
 	}
 	dialed := time.Since(began)
-	agreed, need, err := f.ask(ctx, who, at)
+	agreed, need, err := f.ask(ctx, who)
 	if err != nil {
 		f.log.Warn("cannot ask whether the leader is gone", "err", err)
 		return true
@@ -176,7 +175,7 @@ func (f *failover) disagree(who suspect, agreed, need int) {
 // ask asks every other voter and returns those that agree, this node included,
 // and how many it takes. It waits until all have answered, or a little longer
 // than a majority, or times.ask.
-func (f *failover) ask(ctx context.Context, who suspect, at standing) (agreed []voter, need int, err error) {
+func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need int, err error) {
 	voters, err := f.n.voters()
 	if err != nil {
 		return nil, 0, err
@@ -196,8 +195,7 @@ func (f *failover) ask(ctx context.Context, who suspect, at standing) (agreed []
 		}
 		asked++
 		q := LeaderGone{
-			From: f.n.cfg.ID, Cluster: f.n.identity.Current(),
-			Leader: who.leader, LeaderTerm: who.term, Term: at.term, Last: agreed[0].last,
+			From: f.n.cfg.ID, Cluster: f.n.identity.Current(), Leader: who.leader, Term: who.term, Last: agreed[0].last,
 		}
 		f.tasks.Go(func() { replies <- f.askOne(ctx, id, q) })
 	}

@@ -212,13 +212,12 @@ type PeerService interface {
 
 // LeaderGoneRequest names a leader that is taken for dead.
 type LeaderGoneRequest struct {
-	From       model.MasterID
-	Cluster    model.ClusterIdentity
-	Leader     model.MasterID
-	LeaderTerm uint64 // the term it led
-	Term       uint64 // that From is in
-	LastIndex  uint64 // newest entry of From
-	LastTerm   uint64 // of that entry
+	From      model.MasterID
+	Cluster   model.ClusterIdentity
+	Leader    model.MasterID
+	Term      uint64 // that Leader led
+	LastIndex uint64 // newest entry of From
+	LastTerm  uint64 // of that entry
 }
 
 // LeaderGoneReply answers it.
@@ -312,7 +311,7 @@ type LeaderInfo interface {
 	// LeaderAddr is the gRPC address of the leader, "" if none is known.
 	LeaderAddr() string
 	// Elected reports whether this master has been elected: it leads, or will
-	// as soon as it is ready.
+	// as soon as it is ready. It serves proposals then.
 	Elected() bool
 	// Changed returns a channel that is closed once one of the answers above
 	// may have changed. Take it before asking them.

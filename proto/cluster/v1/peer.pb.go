@@ -346,14 +346,11 @@ type LeaderGoneRequest struct {
 	From    string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Cluster *ClusterIdentity       `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The leader that is taken for dead, and the term it led.
-	Leader     string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
-	LeaderTerm uint64 `protobuf:"varint,4,opt,name=leader_term,json=leaderTerm,proto3" json:"leader_term,omitempty"`
-	// The term the sender is in: leader_term, or later if an election has failed
-	// since.
-	Term uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	Leader string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	Term   uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	// Of the sender's newest entry.
-	LastIndex     uint64 `protobuf:"varint,6,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	LastTerm      uint64 `protobuf:"varint,7,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	LastIndex     uint64 `protobuf:"varint,5,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastTerm      uint64 `protobuf:"varint,6,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,13 +404,6 @@ func (x *LeaderGoneRequest) GetLeader() string {
 		return x.Leader
 	}
 	return ""
-}
-
-func (x *LeaderGoneRequest) GetLeaderTerm() uint64 {
-	if x != nil {
-		return x.LeaderTerm
-	}
-	return 0
 }
 
 func (x *LeaderGoneRequest) GetTerm() uint64 {
@@ -543,17 +533,15 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\"?\n" +
 	"\vHashVerdict\x12\x18\n" +
 	"\adiffers\x18\x01 \x01(\bR\adiffers\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xee\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xcd\x01\n" +
 	"\x11LeaderGoneRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12<\n" +
 	"\acluster\x18\x02 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x1f\n" +
-	"\vleader_term\x18\x04 \x01(\x04R\n" +
-	"leaderTerm\x12\x12\n" +
-	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x1d\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x06 \x01(\x04R\tlastIndex\x12\x1b\n" +
-	"\tlast_term\x18\a \x01(\x04R\blastTerm\"\x89\x01\n" +
+	"last_index\x18\x05 \x01(\x04R\tlastIndex\x12\x1b\n" +
+	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\"\x89\x01\n" +
 	"\x0fLeaderGoneReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04gone\x18\x02 \x01(\bR\x04gone\x12\x16\n" +
