@@ -9,8 +9,8 @@ import (
 )
 
 // Presets of the election timing. The value is both the heartbeat and the
-// election time-out; a leader that has not reached a quorum for half of it
-// steps down.
+// election time-out; a leader that has not reached a quorum for most of it
+// (stepDownPercent) steps down.
 const (
 	PresetFast = "fast" // 50 ms: one rack, idle machines
 	PresetLAN  = "lan"  // 300 ms, the default
@@ -47,6 +47,12 @@ const (
 	// commitTimeout is how soon a follower learns that an entry is committed
 	// when no other entry follows it.
 	commitTimeout = 5 * time.Millisecond
+	// stepDownPercent is the part of the heartbeat time-out after which a
+	// leader that has not reached a quorum steps down. No code relies on it
+	// (ADR 0004), so it need not be short: on a machine that is out of breath
+	// half of the time-out passes before the leader's own heartbeats run. It
+	// stays below the whole, within which an election may begin elsewhere.
+	stepDownPercent = 90
 	// lockTimeout is how long an opener waits for another process's lock.
 	lockTimeout = 2 * time.Second
 	// storeStallLimit is how long one call to the log or stable store may

@@ -103,7 +103,7 @@ func libraryConfig(cfg Config, log hclog.Logger) *raft.Config {
 	c.LocalID = raft.ServerID(cfg.ID)
 	c.HeartbeatTimeout = timeout
 	c.ElectionTimeout = timeout
-	c.LeaderLeaseTimeout = timeout / 2
+	c.LeaderLeaseTimeout = timeout * stepDownPercent / 100
 	c.CommitTimeout = commitTimeout
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = true

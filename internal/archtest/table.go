@@ -74,6 +74,7 @@ func layers() map[string]Layer {
 		"model":                {0, "entities and rules that everything else speaks of"},
 		"internal/atomicfile":  {0, "files replaced in one step; knows nothing of us"},
 		"internal/lifecycle":   {0, "actor group; knows nothing of us"},
+		"internal/priority":    {0, "the nice value of this process; knows nothing of us"},
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
 		"internal/unixsocket":  {0, "sockets between processes of one user; knows nothing of us"},
 		"config":               {1, "settings, in model's terms"},

@@ -4,12 +4,18 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
+	"github.com/hearthd/hearth/internal/priority"
 	"github.com/hearthd/hearth/masterd"
 )
+
+// masterNice is the nice value of masters: they need little, but they need it
+// within a fraction of the heartbeat time-out (ADR 0023).
+const masterNice = -10
 
 func newMaster(s Streams) *cobra.Command {
 	var file string
@@ -33,6 +39,7 @@ func newMaster(s Streams) *cobra.Command {
 			}
 			log := newLogger("hearth", conf.Log, s.Err)
 			warn(log, warnings)
+			preferMaster(log)
 			source, err := tlsSource(conf.TLS)
 			if err != nil {
 				return err
@@ -59,6 +66,18 @@ func newMaster(s Streams) *cobra.Command {
 	config.BindMasterFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "HCL configuration file")
 	return cmd
+}
+
+// preferMaster asks for a raised scheduling priority. Without it everything
+// works, but a machine that is out of breath may cost elections.
+func preferMaster(log hclog.Logger) {
+	raised, err := priority.Raise(masterNice)
+	switch {
+	case err != nil:
+		log.Info("running at normal priority; as root, with CAP_SYS_NICE or with LimitNICE in the unit a busy machine disturbs less", "nice", masterNice, "err", err)
+	case raised:
+		log.Debug("running at raised priority", "nice", masterNice)
+	}
 }
 
 func masterConfig(c config.MasterConfig) masterd.Config {
