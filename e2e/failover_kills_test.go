@@ -57,10 +57,11 @@ func numberFrom(t testing.TB, name string, otherwise int) (n int, full bool) {
 func TestHA06LeadersAreKilledUnderLoadAndNothingAcknowledgedIsLost(t *testing.T) {
 	kills, full := numberFrom(t, killsVariable, killsDefault)
 	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d of the load", seed)
 	c := newCluster(t, size{workers: 3, cores: 16})
 	e, ports, rec := newEars(t), newReservation(t), history.NewRecorder()
 	flappers := startFlappers(t, c)
-	l := startLoad(t, c, rec, seed)
+	l := startLoad(t, c, rec, seed, loadClients)
 	var took []time.Duration
 	for n := range kills {
 		took = append(took, c.killLeader(t, e, ports, rec, n))

@@ -60,13 +60,13 @@ type load struct {
 	odd    []string  // answers that nobody should get
 }
 
-// startLoad starts the clients; end stops them.
-func startLoad(t testing.TB, c *cluster, rec *history.Recorder, seed uint64) *load {
+// startLoad starts so many clients; end stops them.
+func startLoad(t testing.TB, c *cluster, rec *history.Recorder, seed uint64, clients int) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{masters: strings.Split(c.masterList, ","), rec: rec, stop: cancel}
 	l.more()
-	for n := range loadClients {
+	for n := range clients {
 		cl, err := client.New(client.Config{Masters: l.masters, Principal: fmt.Sprintf("load-%d", n)})
 		if err != nil {
 			t.Fatal(err)

@@ -120,15 +120,17 @@ func (c *cluster) balance(t *testing.T, e *ears, m *node) string {
 		return err.Error()
 	}
 	stated, derived := map[model.WorkerID]account{}, map[model.WorkerID]account{}
+	largest := 0
 	for _, w := range workers.Workers {
 		if w.State != model.WorkerAlive {
 			return fmt.Sprintf("%s is %s", w.ID, w.State)
 		}
+		largest = max(largest, w.Cores)
 		stated[w.ID], derived[w.ID] = account{w.CoresUsed, w.MemoryUsedMiB, w.Executors}, account{}
 	}
 	var known []int
 	for _, a := range apps.Apps {
-		if a.ExecutorCores > c.size.cores {
+		if a.ExecutorCores > largest {
 			continue // never placed
 		}
 		v, err := svc.App(ctx, rpc.AppRequest{ID: string(a.ID)})

@@ -1,0 +1,54 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hearthd/hearth/e2e/history"
+)
+
+const (
+	// stopsVariable sets the number of pauses, and lets the claims about their
+	// percentiles be judged; see make failover.
+	stopsVariable = "HEARTH_FAILOVER_STOPS"
+	stopsDefault  = 4
+
+	// heartbeatTimeout is that of the default preset. A silent leader is
+	// noticed by an election only: with pre-vote the gap is the greater of two
+	// timers of one to two times the time-out.
+	heartbeatTimeout = 300 * time.Millisecond
+	stopP50          = heartbeatTimeout * 22 / 10
+	stopP99          = heartbeatTimeout * 3
+	// stopMedian is asked of any run, on any machine.
+	stopMedian = heartbeatTimeout * 5
+)
+
+// A leader that is silent, but whose connections stay open, is replaced by an
+// election at the speed of its preset; when it wakes up it follows.
+func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
+	stops, full := numberFrom(t, stopsVariable, stopsDefault)
+	c := newCluster(t, size{workers: 2})
+	e, rec := newEars(t), history.NewRecorder()
+	var took []time.Duration
+	for n := range stops {
+		leader, _ := e.whole(t, c)
+		took = append(took, c.answeredAfter(t, leader, rec, fmt.Sprintf("probe-%03d", n), func() error {
+			leader.paused = true
+			return leader.proc.handle.Signal(syscall.SIGSTOP)
+		}))
+		leader.cont(t)
+	}
+	e.whole(t, c)
+	report(t, "SIGSTOP of the leader to the answer at a client that knew only standbys", took)
+	c.prove(t, e, rec, "")
+	switch p50, p99 := percentile(took, 50), percentile(took, 99); {
+	case full && (p50 > stopP50 || p99 > stopP99):
+		t.Errorf("p50 %s and p99 %s, want at most %s and %s", p50, p99, stopP50, stopP99)
+	case p50 > stopMedian:
+		t.Errorf("p50 %s, want at most %s", p50, stopMedian)
+	}
+}
