@@ -29,26 +29,25 @@ const (
 
 // Status is what /json answers.
 type Status struct {
-	Version     int              `json:"version"`
-	Worker      model.WorkerID   `json:"id"`
-	Incarnation uint64           `json:"incarnation"`
-	Cluster     string           `json:"cluster_id"`
-	Term        uint64           `json:"term"`
-	Leader      string           `json:"leader_grpc_address"` // "" without a session
-	Ready       bool             `json:"ready"`
-	Stopping    bool             `json:"stopping"`
-	Offer       StatusOffer      `json:"offer"`
-	Executors   []StatusExecutor `json:"executors"`
-	// Epoch is the recovery epoch of Cluster.
-	Epoch uint64 `json:"epoch"`
+	Version     int            `json:"version"`
+	Worker      model.WorkerID `json:"id"`
+	Incarnation uint64         `json:"incarnation"`
 	// Process is the worker's own.
 	Process keeper.Proc `json:"process"`
-	// Restarting: a planned restart is under way.
-	Restarting bool `json:"restarting"`
-	// ForeignCluster is the cluster of masters that have refused this worker, "" if none has.
+	// Cluster is the one whose orders are obeyed, Epoch its recovery epoch; "" before the first.
+	Cluster string `json:"cluster_id"`
+	Epoch   uint64 `json:"epoch"`
+	// ForeignCluster is that of masters which have refused this worker, "" if none has.
 	ForeignCluster string `json:"foreign_cluster_id"`
+	Term           uint64 `json:"term"`
+	Leader         string `json:"leader_grpc_address"` // "" without a session
+	Ready          bool   `json:"ready"`
+	Stopping       bool   `json:"stopping"`
+	Restarting     bool   `json:"restarting"` // a planned restart is under way
 	// Heritage is what this start has found.
-	Heritage Heritage `json:"heritage"`
+	Heritage  Heritage         `json:"heritage"`
+	Offer     StatusOffer      `json:"offer"`
+	Executors []StatusExecutor `json:"executors"`
 }
 
 // Heritage counts executors that a worker has taken over from its last start.

@@ -119,6 +119,7 @@ func appTable(w io.Writer, v model.AppView) error {
 	_, _ = fmt.Fprintf(w, "user        %s\nsubmitted   %s\nstarted     %s\nended       %s\n", orDash(v.User), orDash(v.SubmittedAt), orDash(v.StartedAt), orDash(v.EndedAt))
 	_, _ = fmt.Fprintf(w, "cores       %d granted, %s\n", v.Cores, atMost(v.CoresMax))
 	_, _ = fmt.Fprintf(w, "executors   %d live, %d running, target %s, %d MiB each\n", v.Live, v.Running, target(v.Target), v.MemoryMiB)
+	_, _ = fmt.Fprintf(w, "disconnect  %s\n", orDash(v.Disconnect))
 	if v.Completions > 0 {
 		_, _ = fmt.Fprintf(w, "completed   %d of %d\n", v.Completed, v.Completions)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hearthd/hearth/demo"
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/workerd"
 )
 
 // TestTheJSONOfEveryVerbKeepsItsFields fails when a field of -o json is gone,
@@ -35,6 +36,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 		{"status", model.ClusterView{}},
 		{"submit, wait", model.AppView{}},
 		{"version", versionView{}},
+		{"worker status, worker restart", workerd.Status{}},
 		{"workers", workersView{}},
 	} {
 		fmt.Fprintf(&b, "%s\n", v.verb)

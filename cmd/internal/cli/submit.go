@@ -39,6 +39,7 @@ type submitFlags struct {
 	chdir         string
 	files         []string
 	restart       string
+	disconnect    string
 	maxRuntime    time.Duration
 	wait          bool
 	detach        bool
@@ -89,6 +90,7 @@ func (f *submitFlags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.chdir, "chdir", "", "absolute working directory on the worker (default: a directory of the copy's own)")
 	fs.StringArrayVar(&f.files, "file", nil, "file to put into each copy's directory, PATH or PATH:NAME (repeatable)")
 	fs.StringVar(&f.restart, "restart", string(model.RestartAlways), "always: replace copies that end; never: the first failure fails the application")
+	fs.StringVar(&f.disconnect, "disconnect", string(model.DisconnectKeep), "keep: copies on a worker that is cut off run on until it is back; singleton: they end before they are replaced, so that no two run at once")
 	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the application when it runs longer (default: no limit)")
 	fs.BoolVar(&f.wait, "wait", false, "wait until the application has ended")
 	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
@@ -140,7 +142,7 @@ func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.
 		Profile: model.Profile{Cores: cores, MemoryMiB: memory, Resources: resources},
 		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir},
 		Files:   files, Completions: f.completions, Restart: model.Restart(f.restart),
-		MaxRuntimeMilli: f.maxRuntime.Milliseconds(),
+		MaxRuntimeMilli: f.maxRuntime.Milliseconds(), Disconnect: model.DisconnectPolicy(f.disconnect),
 	}
 	if spec.Name == "" {
 		spec.Name = filepath.Base(argv[0])

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,7 +32,7 @@ func TestSubmitDescribesWhatWasAskedFor(t *testing.T) {
 	}
 	got, err := specOf(t, []string{"MINE=1", "OTHER=2"},
 		"--name", "n", "--executor-cores", "2", "--max-cores", "8", "--memory", "1g", "--resource", "gpu=1",
-		"--env", "MINE", "--env", "A=b", "--file", file+":in", "--completions", "5", "--restart", "never", "--max-runtime", "1s",
+		"--env", "MINE", "--env", "A=b", "--file", file+":in", "--completions", "5", "--restart", "never", "--max-runtime", "1s", "--disconnect", "singleton",
 		"--", "prog", "--flag")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestSubmitDescribesWhatWasAskedFor(t *testing.T) {
 		Profile:     model.Profile{Cores: 2, MemoryMiB: 1024, Resources: map[string]int{"gpu": 1}},
 		Command:     model.Command{Argv: []string{"prog", "--flag"}, Env: []string{"MINE=1", "A=b"}},
 		Files:       []model.File{{Name: "in", Mode: 0o600, Data: []byte("x")}},
-		Completions: 5, Restart: model.RestartNever, MaxRuntimeMilli: 1000,
+		Completions: 5, Restart: model.RestartNever, MaxRuntimeMilli: 1000, Disconnect: model.DisconnectSingleton,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -69,5 +70,12 @@ func TestTheNumberOfCopiesFollowsFromTheFlags(t *testing.T) {
 				t.Errorf("got %d, want %d", spec.Executors, tc.want)
 			}
 		})
+	}
+}
+
+func TestAnUnknownDisconnectPolicyIsAUsageError(t *testing.T) {
+	_, err := specOf(t, nil, "--disconnect", "twice", "--", "true")
+	if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "singleton") {
+		t.Errorf("got %v, want a usage error that names the policies", err)
 	}
 }

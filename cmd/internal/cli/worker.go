@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/workerd"
 )
 
@@ -15,53 +19,77 @@ func newWorker(s Streams) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Run a worker",
+		Short: "Run a worker, or control the one that runs",
 		Long: "Offers this machine's cores, memory and named resources to a cluster and runs executors\n" +
 			"until it is told to stop. On SIGTERM or an interrupt it ends its executors and leaves the\n" +
 			"cluster; if it dies, its executors die with it. SIGHUP reloads certificates and log level.\n\n" +
 			"It finds the leader through any of --masters, or through gossip with any member in --join.\n" +
 			"Settings come from defaults, --config, HEARTH_CONFIG_<SECTION>_<KEY> and flags, each\n" +
 			"overriding those before it. Its addresses are in ready.json of the data directory once it\n" +
-			"listens.",
+			"listens.\n\n" +
+			"The commands below speak to the worker that runs on --data-dir. After `worker restart` or\n" +
+			"`worker stop --keep` executors run on, and the next start takes them over.",
 		Example: "  hearth worker                                    # all there is, to a master on loopback\n" +
 			"  hearth worker --data-dir /var/lib/hearth --bind 10.0.0.9 \\\n" +
-			"    --masters 10.0.0.1,10.0.0.2,10.0.0.3 --cores 16 --memory 64g --label rack=a7",
+			"    --masters 10.0.0.1,10.0.0.2,10.0.0.3 --cores 16 --memory 64g --label rack=a7\n" +
+			"  hearth worker restart --data-dir /var/lib/hearth # take up a new version or new settings",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, warnings, err := config.LoadWorker(file, s.Env, cmd.Flags())
-			if err != nil {
-				return err
-			}
-			log := newLogger("hearth", conf.Log, s.Err)
-			warn(log, warnings)
-			source, err := tlsSource(conf.TLS)
-			if err != nil {
-				return err
-			}
-			r := reloader{log: log, tls: source, level: func() (string, error) {
-				c, _, err := config.LoadWorker(file, s.Env, cmd.Flags())
-				return c.Log.Level, err
-			}}
-			defer r.watch(cmd.Context())()
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find the own binary: %w", err)
-			}
-			w, err := workerd.New(workerd.FromConfig(conf, buildVersion().Build), workerd.Deps{
-				Logger:    log,
-				KeeperExe: []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
-				ServerTLS: source.Server(), ClientTLS: source.Client(), HTTPTLS: source.Server(),
-				Environ: s.Env,
-			})
-			if err != nil {
-				return err
-			}
-			return announced(cmd.Context(), log, conf.DataDir, w.Ready(), func() demo.Endpoints {
-				return demo.Endpoints{ID: string(w.ID()), PID: os.Getpid(), GRPC: w.GRPCAddr(), Serf: w.SerfAddr(), HTTP: w.HTTPAddr()}
-			}, w.Run)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd, s, file) },
 	}
 	config.BindWorkerFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "HCL configuration file")
+	cmd.AddCommand(newWorkerStatus(s), newWorkerRestart(s), newWorkerStop(s), newWorkerRejoin(s))
 	return cmd
+}
+
+// runWorker is the daemon. After a planned restart this process goes on as its
+// successor.
+func runWorker(cmd *cobra.Command, s Streams, file string) error {
+	conf, warnings, err := config.LoadWorker(file, s.Env, cmd.Flags())
+	if err != nil {
+		return err
+	}
+	log := newLogger("hearth", conf.Log, s.Err)
+	warn(log, warnings)
+	source, err := tlsSource(conf.TLS)
+	if err != nil {
+		return err
+	}
+	load := func() (config.WorkerConfig, error) {
+		c, _, err := config.LoadWorker(file, s.Env, cmd.Flags())
+		return c, err
+	}
+	r := reloader{log: log, tls: source, level: func() (string, error) { c, err := load(); return c.Log.Level, err }}
+	stopWatching := r.watch(cmd.Context())
+	next, err := newSuccessor(os.Args[0])
+	if err == nil {
+		err = serveWorker(cmd.Context(), log, conf, source, s.Env, func(ctx context.Context) error {
+			return next.check(ctx, func() error { _, err := load(); return err })
+		})
+	}
+	stopWatching()
+	if !errors.Is(err, workerd.ErrRestart) {
+		return err
+	}
+	log.Info("starting anew", "program", next.path)
+	return next.takeOver(os.Args, s.Env)
+}
+
+func serveWorker(ctx context.Context, log hclog.Logger, conf config.WorkerConfig, source *tlsconf.Source, env []string, check func(context.Context) error) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the own binary: %w", err)
+	}
+	w, err := workerd.New(workerd.FromConfig(conf, buildVersion().Build), workerd.Deps{
+		Logger:    log,
+		KeeperExe: []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
+		ServerTLS: source.Server(), ClientTLS: source.Client(), HTTPTLS: source.Server(),
+		Environ: env, CheckSuccessor: check,
+	})
+	if err != nil {
+		return err
+	}
+	return announced(ctx, log, conf.DataDir, w.Ready(), func() demo.Endpoints {
+		return demo.Endpoints{ID: string(w.ID()), PID: os.Getpid(), GRPC: w.GRPCAddr(), Serf: w.SerfAddr(), HTTP: w.HTTPAddr()}
+	}, w.Run)
 }
