@@ -28,14 +28,15 @@ type Master struct {
 	deps Deps
 	log  hclog.Logger
 
-	id     *identity
-	fsm    *fsm.FSM
-	node   *raftnode.Node
-	goss   *gossip.Gossip
-	hub    *hub
-	conns  *peerConns
-	voters *peerConns // kept open, see keepVotersWarm
-	hash   *hashLog
+	id       *identity
+	fsm      *fsm.FSM
+	node     *raftnode.Node
+	goss     *gossip.Gossip
+	hub      *hub
+	conns    *peerConns
+	voters   *peerConns // kept open, see keepVotersWarm
+	forwards *peerConns // the same, for calls of clients
+	hash     *hashLog
 
 	alarms *alarmBook
 
@@ -117,7 +118,7 @@ func (m *Master) steps() []step {
 	return []step{
 		{"open data directory", m.openIdentity, func() error { return m.id.Close() }},
 		{"open listeners", m.openListeners, m.closeListeners},
-		{"open connections to voters", m.openVoters, func() error { return m.voters.Close() }},
+		{"open connections to voters", m.openVoters, m.closeVoters},
 		{"open replica", m.openReplica, func() error { return m.node.Close() }},
 		{"open gossip", m.openGossip, func() error { return m.goss.Close() }},
 		{"open services", m.openServices, func() error { return m.conns.Close() }},
@@ -199,6 +200,7 @@ func (m *Master) openServices() error {
 		Dial:       m.dial,
 		Logger:     m.log.Named("rpc"),
 		Leader:     leaderInfo{m},
+		Peers:      m.forwards.get,
 	}, rpc.Services{
 		Cluster: clusterService{m},
 		Workers: sessionService{m},

@@ -25,9 +25,11 @@ func (m *Master) notLeader() error {
 }
 
 // commit proposes a client's command. Not knowing the outcome is told as such:
-// the client repeats with the same request id.
+// the client repeats with the same request id. An elected master takes commands
+// before its scope is ready: each is judged when it is applied, behind
+// everything that was committed before. Only a cluster without a name takes none.
 func (m *Master) commit(ctx context.Context, call rpc.CallInfo, cmd *replogv1.Command) (fsm.Result, error) {
-	if m.leading.Load() == nil {
+	if m.leading.Load() == nil && (!leaderInfo{m}.Elected() || m.fsm.View().Cluster().IsZero()) {
 		return fsm.Result{}, m.notLeader()
 	}
 	if err := model.ValidRequestID(call.RequestID); err != nil {

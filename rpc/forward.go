@@ -21,7 +21,8 @@ var errNotReady = fmt.Errorf("%w: this master has been elected and is not ready 
 // forwarder keeps the one connection to the present leader. A connection to an
 // earlier leader is closed once the last call on it has ended.
 type forwarder struct {
-	cfg DialConfig
+	cfg   DialConfig
+	conns func(addr string) (*Conn, error) // nil = its own
 
 	mu     sync.Mutex
 	cur    *leaderConn
@@ -30,6 +31,7 @@ type forwarder struct {
 
 type leaderConn struct {
 	conn    *Conn
+	own     bool // to be closed
 	dialled time.Time
 	users   int
 	retired bool
@@ -39,7 +41,24 @@ type leaderConn struct {
 	gone context.CancelCauseFunc
 }
 
-func newForwarder(cfg DialConfig) *forwarder { return &forwarder{cfg: cfg} }
+// open returns a connection to addr: a warm one, unless that cannot be used now.
+func (f *forwarder) open(addr string) (*leaderConn, error) {
+	lc := &leaderConn{dialled: time.Now()}
+	if f.conns != nil {
+		if conn, err := f.conns(addr); err == nil && conn.Addr() == addr && !conn.Failed() {
+			lc.conn = conn
+		}
+	}
+	if lc.conn == nil {
+		conn, err := Dial(addr, f.cfg)
+		if err != nil {
+			return nil, err
+		}
+		lc.conn, lc.own = conn, true
+	}
+	lc.led, lc.gone = context.WithCancelCause(context.Background())
+	return lc, nil
+}
 
 // use returns the connection to addr and a function that gives it back. One
 // that could not be established is replaced: the caller's pauses are enough.
@@ -52,13 +71,12 @@ func (f *forwarder) use(addr string) (*leaderConn, func(), error) {
 	// Many calls may find it failed in one moment: one of them dials.
 	failed := f.cur != nil && f.cur.conn.Failed() && time.Since(f.cur.dialled) >= forwardAgainFirst
 	if f.cur == nil || f.cur.conn.Addr() != addr || failed {
-		conn, err := Dial(addr, f.cfg)
+		next, err := f.open(addr)
 		if err != nil {
 			return nil, nil, err
 		}
 		f.retireLocked()
-		f.cur = &leaderConn{conn: conn, dialled: time.Now()}
-		f.cur.led, f.cur.gone = context.WithCancelCause(context.Background())
+		f.cur = next
 	}
 	lc := f.cur
 	lc.users++
@@ -77,7 +95,9 @@ func (f *forwarder) giveBack(lc *leaderConn) {
 // close frees what nobody uses any more.
 func (lc *leaderConn) close() {
 	lc.gone(nil)
-	_ = lc.conn.Close() // nobody is left who could be told
+	if lc.own {
+		_ = lc.conn.Close() // nobody is left who could be told
+	}
 }
 
 func (f *forwarder) retireLocked() {
@@ -147,7 +167,7 @@ func (s *Server) atLeader(ctx context.Context, name string, m method, req any, h
 func (s *Server) tryLeader(ctx context.Context, name string, h *heldCall, handler grpc.UnaryHandler) (any, error) {
 	lead := s.cfg.Leader
 	switch addr := lead.LeaderAddr(); {
-	case lead.Leading():
+	case lead.Leading(), h.m.proposal && lead.Elected():
 		return s.serve(ctx, h.m, h.req, handler)
 	case lead.Elected():
 		return nil, errNotReady

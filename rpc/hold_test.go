@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,18 @@ func kill(t *testing.T, addr string) <-chan error {
 	return done
 }
 
+// readStrongly makes a call that only a leader that is ready can serve.
+func readStrongly(t *testing.T, addr string) <-chan error {
+	t.Helper()
+	c, ctx := ClusterClient(dial(t, addr, DialConfig{})), testContext(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.App(ctx, AppRequest{ID: "a", Strong: true})
+		done <- err
+	}()
+	return done
+}
+
 // counted serves killApp and counts the calls with the request id of kill.
 func counted(n *atomic.Int32) *fakeServices {
 	return &fakeServices{killApp: func(_ context.Context, c CallInfo, _ model.AppID, _ string) error {
@@ -70,31 +83,69 @@ func TestACallWaitsAtAStandbyUntilSomebodyLeads(t *testing.T) {
 
 func TestACallWhoseLeaderHasDiedIsServedHereOnceThisMasterLeads(t *testing.T) {
 	t.Parallel()
-	var served atomic.Int32
 	known := leaderAt(closedPort(t))
-	standby, _ := serve(t, ServerConfig{Leader: known}, allServices(counted(&served)))
-	done := kill(t, standby.Addr().String())
+	standby, _ := serve(t, ServerConfig{Leader: known}, allServices(&fakeServices{}))
+	done := readStrongly(t, standby.Addr().String())
 	untilHeld(t, standby, 1, 0)
 	known.set(func() { known.addr, known.elected = standby.Addr().String(), true })
 	untilHeld(t, standby, 1, 0)
 	known.set(func() { known.leading = true })
-	if err := <-done; err != nil || served.Load() != 1 {
-		t.Fatalf("got %v, served %d times", err, served.Load())
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestAForwardedCallWaitsUntilTheElectedMasterIsReady(t *testing.T) {
 	t.Parallel()
-	var served atomic.Int32
 	self := leaderAt("")
 	self.set(func() { self.elected = true })
-	elected, _ := serve(t, ServerConfig{Leader: self}, allServices(counted(&served)))
+	elected, _ := serve(t, ServerConfig{Leader: self}, allServices(&fakeServices{}))
 	standby, _ := serve(t, ServerConfig{Leader: leaderAt(elected.Addr().String())}, allServices(&fakeServices{}))
-	done := kill(t, standby.Addr().String())
+	done := readStrongly(t, standby.Addr().String())
 	untilHeld(t, elected, 1, 0)
 	self.set(func() { self.leading = true })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A command is judged when it is applied, behind all that was committed before.
+func TestAProposalDoesNotWaitUntilTheElectedMasterIsReady(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int32
+	self := leaderAt("")
+	elected, _ := serve(t, ServerConfig{Leader: self}, allServices(counted(&served)))
+	done := kill(t, elected.Addr().String())
+	untilHeld(t, elected, 1, 0)
+	self.set(func() { self.elected = true })
 	if err := <-done; err != nil || served.Load() != 1 {
 		t.Fatalf("got %v, served %d times", err, served.Load())
+	}
+}
+
+func TestACallIsPassedOnOverTheConnectionThatIsKeptOpen(t *testing.T) {
+	t.Parallel()
+	leader, lis := serve(t, ServerConfig{Leader: ready()}, allServices(&fakeServices{}))
+	warm := dial(t, leader.Addr().String(), DialConfig{})
+	if _, err := ClusterClient(warm).Status(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	standby, _ := serve(t, ServerConfig{
+		Leader: leaderAt(leader.Addr().String()),
+		Peers:  func(string) (*Conn, error) { return warm, nil },
+		Dial: func(context.Context, string) (net.Conn, error) {
+			return nil, errors.New("the standby dialled")
+		},
+	}, allServices(&fakeServices{}))
+	for range 2 {
+		if err := <-readStrongly(t, standby.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lis.mu.Lock()
+	defer lis.mu.Unlock()
+	if n := len(lis.conns); n != 1 {
+		t.Errorf("the leader has %d connections, want 1", n)
 	}
 }
 
@@ -128,20 +179,10 @@ func TestACallOfUnknownOutcomeIsRepeatedAtTheNextLeader(t *testing.T) {
 
 func TestAReadThatOnlyTheLeaderCanServeWaitsToo(t *testing.T) {
 	t.Parallel()
-	leader, _ := serve(t, ServerConfig{Leader: ready()}, allServices(&fakeServices{
-		app: func(context.Context, AppRequest) (model.AppView, error) { return model.AppView{ID: "a"}, nil },
-	}))
+	leader, _ := serve(t, ServerConfig{Leader: ready()}, allServices(&fakeServices{}))
 	known := leaderAt("")
 	standby, _ := serve(t, ServerConfig{Leader: known}, allServices(&fakeServices{}))
-	c, ctx := ClusterClient(dial(t, standby.Addr().String(), DialConfig{})), testContext(t)
-	done := make(chan error, 1)
-	go func() {
-		v, err := c.App(ctx, AppRequest{ID: "a", Strong: true})
-		if err == nil && v.ID != "a" {
-			err = errors.New("described another application")
-		}
-		done <- err
-	}()
+	done := readStrongly(t, standby.Addr().String())
 	untilHeld(t, standby, 1, 0)
 	known.follow(leader.Addr().String())
 	if err := <-done; err != nil {

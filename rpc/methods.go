@@ -20,6 +20,9 @@ type method struct {
 	by servedBy
 	// changes: an answer that got lost leaves the outcome unknown.
 	changes bool
+	// proposal: the call does nothing but propose a command, which is judged
+	// when it is applied: an elected master serves it before it has caught up.
+	proposal bool
 	// identified calls must carry a request id.
 	identified bool
 	// long calls wait for something and end at once when the server stops.
@@ -35,7 +38,9 @@ func empty() proto.Message { return &pb.Empty{} }
 // methodTable has a row for every method of every service; a test compares it
 // with what is registered.
 func methodTable() map[string]method {
-	command := method{by: byLeader, changes: true, identified: true, reply: empty}
+	command := method{by: byLeader, changes: true, identified: true, proposal: true, reply: empty}
+	remove := command
+	remove.proposal = false // it reads the membership
 	register := command
 	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
 	return map[string]method{
@@ -45,7 +50,7 @@ func methodTable() map[string]method {
 		pb.Cluster_KillExecutors_FullMethodName: command,
 		pb.Cluster_SetTargets_FullMethodName:    command,
 		pb.Cluster_SetSettings_FullMethodName:   command,
-		pb.Cluster_RemoveMaster_FullMethodName:  command,
+		pb.Cluster_RemoveMaster_FullMethodName:  remove,
 
 		pb.Cluster_TransferLeadership_FullMethodName: {by: byLeader, changes: true, reply: empty},
 		pb.Cluster_RaftServers_FullMethodName: {

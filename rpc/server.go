@@ -29,6 +29,10 @@ type ServerConfig struct {
 	// ForwardTLS and Dial are used to reach the leader; nil = plain, TCP.
 	ForwardTLS *tls.Config
 	Dial       DialFunc
+	// Peers returns a connection to another master that is kept open, so that a
+	// call is passed on to a new leader without dialling it first. It stays its
+	// giver's. nil = the server dials.
+	Peers func(addr string) (*Conn, error)
 }
 
 // Services are the implementations to serve; nil ones are not registered.
@@ -61,7 +65,7 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 		s.log = hclog.NewNullLogger()
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.fwd = newForwarder(DialConfig{TLS: cfg.ForwardTLS, Dial: cfg.Dial})
+	s.fwd = &forwarder{cfg: DialConfig{TLS: cfg.ForwardTLS, Dial: cfg.Dial}, conns: cfg.Peers}
 	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
