@@ -3,7 +3,9 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -133,11 +135,25 @@ func (c *clusterClient) ReadLog(ctx context.Context, req LogRequest, send func(L
 	return receiveLog(ctx, c.pb.ReadLog, req, send)
 }
 
+// errLogStalled ends the reading of a log whose server says nothing any more.
+var errLogStalled = fmt.Errorf("%w: no piece of the log came within %s", model.ErrUnavailable, UnaryTimeout)
+
 type openLogFunc func(context.Context, *pb.LogRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.LogChunk], error)
 
+// receiveLog reads a log to its end. Each piece has the deadline of a call,
+// unless the log is followed: then only a dead connection ends the wait.
 func receiveLog(ctx context.Context, open openLogFunc, req LogRequest, send func(LogChunk) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !req.Follow {
+		idle := time.AfterFunc(UnaryTimeout, func() { cancel(errLogStalled) })
+		defer idle.Stop()
+		deliver := send
+		send = func(c LogChunk) error {
+			idle.Reset(UnaryTimeout)
+			return deliver(c)
+		}
+	}
 	s, err := open(ctx, logRequestToWire(req))
 	if err != nil {
 		return fromStatus(err)
@@ -148,6 +164,9 @@ func receiveLog(ctx context.Context, open openLogFunc, req LogRequest, send func
 			return nil
 		}
 		if err != nil {
+			if context.Cause(ctx) == errLogStalled { //nolint:errorlint // our own, never wrapped
+				return errLogStalled
+			}
 			return fromStatus(err)
 		}
 		if err := send(logChunkFromWire(c)); err != nil {
