@@ -183,6 +183,9 @@ touch main
 while :; do sleep 0.05; done
 `
 
+// familyPause is how long a member sleeps at a time.
+const familyPause = 50 * time.Millisecond
+
 var family = []string{"main", "plain", "forked", "session", "daemon"}
 
 // shell returns a request to run a script in a directory of the key's own.
