@@ -21,6 +21,10 @@ func registerMasterCommand(m model.Master) *replogv1.Command {
 	}}}
 }
 
+func removeMasterCommand(id model.MasterID) *replogv1.Command {
+	return &replogv1.Command{Kind: &replogv1.Command_RemoveMaster{RemoveMaster: &replogv1.RemoveMaster{Id: string(id)}}}
+}
+
 func registerWorkerCommand(h model.WorkerHello) *replogv1.Command {
 	return &replogv1.Command{
 		Principal: string(h.Worker),

@@ -19,13 +19,15 @@ const minQuorum = 3
 // with gossip, on a timer: a visible master of this cluster that Raft does not
 // know is added (autopilot promotes it once it is stable and caught up), and a
 // member on a new address is updated. A removal that was left half done is
-// finished. Gossip only informs: "failed" and "left"
-// change nothing here.
+// finished, and a new master takes the place of a dead one whose address it
+// has. Gossip only informs: "failed" and "left" alone change nothing here.
 func (l *leadership) runMembership(ctx context.Context) error {
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
+	var commits marks
 	for {
-		if err := l.m.reconcileMasters(ctx); err != nil && ctx.Err() == nil {
+		committed := commits.push(l.m.node.CommitIndex())
+		if err := l.m.reconcileMasters(ctx, committed); err != nil && ctx.Err() == nil {
 			l.log.Warn("could not reconcile masters", "err", err)
 		}
 		select {
@@ -36,7 +38,9 @@ func (l *leadership) runMembership(ctx context.Context) error {
 	}
 }
 
-func (m *Master) reconcileMasters(ctx context.Context) error {
+// reconcileMasters makes one pass; committed is the commit index of a few
+// seconds ago.
+func (m *Master) reconcileMasters(ctx context.Context, committed uint64) error {
 	servers, _, err := m.node.Servers()
 	if err != nil {
 		return fmt.Errorf("read the raft configuration: %w", err)
@@ -82,7 +86,11 @@ func (m *Master) reconcileMasters(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	ms, err := m.membersNow(committed)
+	if err != nil {
+		return err
+	}
+	return m.replaceWiped(ctx, ms)
 }
 
 func memberRecord(mb gossip.Member) model.Master {
@@ -121,12 +129,18 @@ func (m *Master) knownServers() []raftnode.KnownServer {
 		}
 	}
 	var out []raftnode.KnownServer
+	ms, err := m.membersNow(0)
+	if err != nil {
+		m.log.Warn("autopilot gets no list of masters", "err", err)
+		return nil
+	}
 	m.fsm.View().Masters(func(rec *model.Master) bool {
 		if rec.Removed {
 			return true
 		}
 		_, ok := alive[rec.ID]
-		out = append(out, raftnode.KnownServer{ID: rec.ID, Addr: rec.RaftAddr, Alive: ok, Version: rec.Version})
+		_, waits := ms.predecessor(raftnode.Server{ID: rec.ID, Addr: rec.RaftAddr})
+		out = append(out, raftnode.KnownServer{ID: rec.ID, Addr: rec.RaftAddr, Alive: ok, Version: rec.Version, NoVote: waits})
 		return true
 	})
 	return out

@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type KnownServer struct {
 	Addr    string // present Raft address
 	Alive   bool
 	Version string
+	// NoVote keeps a non-voter from being promoted: it takes the place of
+	// another one, which the caller sees to.
+	NoVote bool
 }
 
 // AutopilotDeps are what the leader's care for voters works with. KnownServers
@@ -179,6 +183,7 @@ type pilot struct {
 
 	mu        sync.Mutex
 	deadSince map[model.MasterID]time.Time
+	noVote    map[raft.ServerID]bool
 }
 
 var (
@@ -206,7 +211,9 @@ func (p *pilot) NotifyState(*autopilot.State) {}
 // gossip does not know are listed as failed, so that they too get their grace.
 func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	out := make(map[raft.ServerID]*autopilot.Server)
+	noVote := make(map[raft.ServerID]bool)
 	for _, s := range p.deps.KnownServers() {
+		noVote[raft.ServerID(s.ID)] = s.NoVote
 		status := autopilot.NodeFailed
 		if s.Alive {
 			status = autopilot.NodeAlive
@@ -227,7 +234,20 @@ func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 		_, self.IsLeader = p.n.Belief()
 	}
 	p.noteDead(out)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noVote = noVote
 	return out
+}
+
+// CalculatePromotionsAndDemotions implements autopilot.Promoter: all that are
+// stable get a vote but those that wait for somebody's place.
+func (p *pilot) CalculatePromotionsAndDemotions(c *autopilot.Config, s *autopilot.State) autopilot.RaftChanges {
+	changes := p.StablePromoter.CalculatePromotionsAndDemotions(c, s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changes.Promotions = slices.DeleteFunc(changes.Promotions, func(id raft.ServerID) bool { return p.noVote[id] })
+	return changes
 }
 
 func pilotServer(id model.MasterID, addr string, status autopilot.NodeStatus, version string) *autopilot.Server {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -60,7 +61,12 @@ func newMaster(s Streams) *cobra.Command {
 			if err := demo.WriteEndpoints(conf.DataDir, demo.ListeningFile, where); err != nil {
 				log.Warn("addresses are not written down", "err", err)
 			}
-			return announced(cmd.Context(), log, conf.DataDir, m.Ready(), func() demo.Endpoints { return where }, m.Run)
+			serve := func(ctx context.Context) error {
+				return masterd.Serve(ctx, m, func(again *masterd.Master) {
+					log.Warn("this master was restarted in its process", "node", string(again.ID()), "grpc", again.GRPCAddr())
+				})
+			}
+			return announced(cmd.Context(), log, conf.DataDir, m.Ready(), func() demo.Endpoints { return where }, serve)
 		},
 	}
 	config.BindMasterFlags(cmd.Flags())
