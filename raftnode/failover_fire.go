@@ -151,13 +151,15 @@ func (t *transport) quiesce(patience time.Duration) error {
 // and do not wait for the library's own thread, hence for no disk; they wait
 // only for a timeout on its way.
 func (t *transport) SetHeartbeatHandler(handle func(raft.RPC)) {
-	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
-		select {
-		case t.quiet <- struct{}{}:
-			defer func() { <-t.quiet }()
-			handle(rpc)
-		case <-t.done:
-			rpc.Respond(nil, errNoMore)
-		}
-	})
+	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) { t.heartbeat(rpc, handle) })
+}
+
+func (t *transport) heartbeat(rpc raft.RPC, handle func(raft.RPC)) {
+	select {
+	case t.quiet <- struct{}{}:
+		defer func() { <-t.quiet }()
+		handle(rpc)
+	case <-t.done:
+		rpc.Respond(nil, errNoMore)
+	}
 }
