@@ -191,6 +191,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	}
 	settled := time.Now()
 	l.rebuild(m.fsm.View())
+	workers := len(l.workers) // sessions change it from setLeading on
 	for name, loop := range map[string]func(context.Context) error{
 		"scheduler":  l.runScheduler,
 		"liveness":   l.runLiveness,
@@ -202,7 +203,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	}
 	m.setLeading(l)
 	m.markReady()
-	log.Info("leading", "workers", len(l.workers), "index", m.fsm.View().Index(),
+	log.Info("leading", "workers", workers, "index", m.fsm.View().Index(),
 		"settled_in", since(began, settled), "ready_in", since(began, time.Now()))
 
 	<-gctx.Done()
