@@ -251,3 +251,39 @@ func TestMutatingCallsLeaveAuditLines(t *testing.T) {
 		t.Errorf("%d lines for a limit of 2", len(lines))
 	}
 }
+
+func TestANoteOnAnApplicationIsShownUntilItIsTakenBackOrTheApplicationEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app := w.must(regApp(driverSpec())).App
+	reason := func() string {
+		a, ok := w.v().App(app)
+		if !ok {
+			t.Fatal("the application is gone")
+		}
+		return a.Reason
+	}
+	w.must(noteApp(app, "left alone"))
+	if got := reason(); got != "left alone" {
+		t.Errorf("the reason is %q", got)
+	}
+	before := w.v().HashString()
+	if res := w.must(noteApp(app, "left alone")); !res.Repeated || w.v().HashString() != before {
+		t.Error("the same note again changed something")
+	}
+	w.must(noteApp(app, ""))
+	if got := reason(); got != "" {
+		t.Errorf("the reason is %q after the note was taken back", got)
+	}
+	w.must(noteApp(app, "left alone"))
+	w.must(finish(app, model.AppFinished, 0))
+	if got := reason(); got == "left alone" {
+		t.Error("an application that has ended is still noted")
+	}
+	if res := w.do(noteApp(app, "late"))[0]; res.Rejection != model.RejectAppEnded {
+		t.Errorf("a note on an application that has ended: %+v", res)
+	}
+	if res := w.do(noteApp("app-20261201044001-0099", "x"))[0]; res.Rejection != model.RejectUnknownApp {
+		t.Errorf("a note on an unknown application: %+v", res)
+	}
+}

@@ -80,6 +80,23 @@ func (t *tx) killApp(c *replogv1.Command, p *replogv1.KillApp) Result {
 	return Result{App: a.ID}
 }
 
+// noteApp writes down why the leader leaves an application alone. It changes
+// nothing else.
+func (t *tx) noteApp(c *replogv1.Command, p *replogv1.NoteApp) Result {
+	a, ok := t.findApp(model.AppID(p.GetApp()))
+	switch {
+	case !ok:
+		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
+	case a.State.Terminal():
+		return reject(model.RejectAppEnded, "application %s is %s already: %s", a.ID, a.State, a.Reason)
+	case a.Reason == model.TrimReason(p.GetReason()):
+		return Result{App: a.ID, Repeated: true}
+	}
+	t.editApp(a.Number).Reason = model.TrimReason(p.GetReason())
+	t.auditLine(c, "note app", string(a.ID))
+	return Result{App: a.ID}
+}
+
 // alreadyEnded answers a call to end an application that has ended: the same
 // end again is accepted, another one is refused.
 func alreadyEnded(a *model.App, state model.AppState) (Result, bool) {

@@ -45,6 +45,7 @@ func samples() map[string]*replogv1.Command {
 		"finish_app":        finish(sampleApp, model.AppFailed, 3),
 		"kill_app":          killApp(sampleApp),
 		"set_targets":       t,
+		"note_app":          noteApp(sampleApp, "it is left alone"),
 		"place_executors":   place(p, placement(sampleApp, "w2", 1, 1)),
 		"kill_executors":    lateExecs(sampleApp, 0, 1),
 		"report_executors":  report("w1", 1, 3, says(sampleApp, 0, model.ExecutorRunning), rep),

@@ -156,6 +156,8 @@ func (t *tx) dispatch(c *replogv1.Command) Result {
 		return t.killApp(c, k.KillApp)
 	case *replogv1.Command_SetTargets:
 		return t.setTargets(k.SetTargets)
+	case *replogv1.Command_NoteApp:
+		return t.noteApp(c, k.NoteApp)
 	case *replogv1.Command_PlaceExecutors:
 		return t.placeExecutors(k.PlaceExecutors)
 	case *replogv1.Command_KillExecutors:

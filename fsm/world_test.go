@@ -180,6 +180,10 @@ func finish(app model.AppID, state model.AppState, code int) *replogv1.Command {
 	}}}
 }
 
+func noteApp(app model.AppID, reason string) *replogv1.Command {
+	return &replogv1.Command{Principal: principalMaster, Kind: &replogv1.Command_NoteApp{NoteApp: &replogv1.NoteApp{App: string(app), Reason: reason}}}
+}
+
 func killApp(app model.AppID) *replogv1.Command {
 	return &replogv1.Command{Principal: "ann", Kind: &replogv1.Command_KillApp{KillApp: &replogv1.KillApp{App: string(app), Reason: "by ann"}}}
 }

@@ -100,6 +100,7 @@ type Command struct {
 	//	*Command_FinishApp
 	//	*Command_KillApp
 	//	*Command_SetTargets
+	//	*Command_NoteApp
 	//	*Command_PlaceExecutors
 	//	*Command_KillExecutors
 	//	*Command_ReportExecutors
@@ -296,6 +297,15 @@ func (x *Command) GetSetTargets() *SetTargets {
 	return nil
 }
 
+func (x *Command) GetNoteApp() *NoteApp {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_NoteApp); ok {
+			return x.NoteApp
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetPlaceExecutors() *PlaceExecutors {
 	if x != nil {
 		if x, ok := x.Kind.(*Command_PlaceExecutors); ok {
@@ -398,6 +408,10 @@ type Command_SetTargets struct {
 	SetTargets *SetTargets `protobuf:"bytes,43,opt,name=set_targets,json=setTargets,proto3,oneof"`
 }
 
+type Command_NoteApp struct {
+	NoteApp *NoteApp `protobuf:"bytes,44,opt,name=note_app,json=noteApp,proto3,oneof"`
+}
+
 type Command_PlaceExecutors struct {
 	PlaceExecutors *PlaceExecutors `protobuf:"bytes,50,opt,name=place_executors,json=placeExecutors,proto3,oneof"`
 }
@@ -443,6 +457,8 @@ func (*Command_FinishApp) isCommand_Kind() {}
 func (*Command_KillApp) isCommand_Kind() {}
 
 func (*Command_SetTargets) isCommand_Kind() {}
+
+func (*Command_NoteApp) isCommand_Kind() {}
 
 func (*Command_PlaceExecutors) isCommand_Kind() {}
 
@@ -1132,6 +1148,60 @@ func (x *KillApp) GetReason() string {
 	return ""
 }
 
+// Says why the leader leaves an application that has not ended alone; an empty
+// reason says that it does so no more.
+type NoteApp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteApp) Reset() {
+	*x = NoteApp{}
+	mi := &file_replog_v1_command_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteApp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteApp) ProtoMessage() {}
+
+func (x *NoteApp) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteApp.ProtoReflect.Descriptor instead.
+func (*NoteApp) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *NoteApp) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *NoteApp) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type SetTargets struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -1144,7 +1214,7 @@ type SetTargets struct {
 
 func (x *SetTargets) Reset() {
 	*x = SetTargets{}
-	mi := &file_replog_v1_command_proto_msgTypes[13]
+	mi := &file_replog_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1226,7 @@ func (x *SetTargets) String() string {
 func (*SetTargets) ProtoMessage() {}
 
 func (x *SetTargets) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[13]
+	mi := &file_replog_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1239,7 @@ func (x *SetTargets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTargets.ProtoReflect.Descriptor instead.
 func (*SetTargets) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetTargets) GetApp() string {
@@ -1209,7 +1279,7 @@ type PlaceExecutors struct {
 
 func (x *PlaceExecutors) Reset() {
 	*x = PlaceExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1291,7 @@ func (x *PlaceExecutors) String() string {
 func (*PlaceExecutors) ProtoMessage() {}
 
 func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1304,7 @@ func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceExecutors.ProtoReflect.Descriptor instead.
 func (*PlaceExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlaceExecutors) GetPlacements() []*Placement {
@@ -1260,7 +1330,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1342,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1355,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Placement) GetApp() string {
@@ -1357,7 +1427,7 @@ type KillExecutors struct {
 
 func (x *KillExecutors) Reset() {
 	*x = KillExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1439,7 @@ func (x *KillExecutors) String() string {
 func (*KillExecutors) ProtoMessage() {}
 
 func (x *KillExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1452,7 @@ func (x *KillExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillExecutors.ProtoReflect.Descriptor instead.
 func (*KillExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KillExecutors) GetApp() string {
@@ -1429,7 +1499,7 @@ type ExecutorReport struct {
 
 func (x *ExecutorReport) Reset() {
 	*x = ExecutorReport{}
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1511,7 @@ func (x *ExecutorReport) String() string {
 func (*ExecutorReport) ProtoMessage() {}
 
 func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1524,7 @@ func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorReport.ProtoReflect.Descriptor instead.
 func (*ExecutorReport) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExecutorReport) GetApp() string {
@@ -1526,7 +1596,7 @@ type ReportExecutors struct {
 
 func (x *ReportExecutors) Reset() {
 	*x = ReportExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1608,7 @@ func (x *ReportExecutors) String() string {
 func (*ReportExecutors) ProtoMessage() {}
 
 func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1621,7 @@ func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExecutors.ProtoReflect.Descriptor instead.
 func (*ReportExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReportExecutors) GetWorker() string {
@@ -1593,7 +1663,7 @@ type ConfirmExecutors struct {
 
 func (x *ConfirmExecutors) Reset() {
 	*x = ConfirmExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1675,7 @@ func (x *ConfirmExecutors) String() string {
 func (*ConfirmExecutors) ProtoMessage() {}
 
 func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1688,7 @@ func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmExecutors.ProtoReflect.Descriptor instead.
 func (*ConfirmExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConfirmExecutors) GetApp() string {
@@ -1646,7 +1716,7 @@ type ExpireExecutors struct {
 
 func (x *ExpireExecutors) Reset() {
 	*x = ExpireExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1728,7 @@ func (x *ExpireExecutors) String() string {
 func (*ExpireExecutors) ProtoMessage() {}
 
 func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1741,7 @@ func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireExecutors.ProtoReflect.Descriptor instead.
 func (*ExpireExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExpireExecutors) GetExecutors() []*Expiry {
@@ -1693,7 +1763,7 @@ type Expiry struct {
 
 func (x *Expiry) Reset() {
 	*x = Expiry{}
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1775,7 @@ func (x *Expiry) String() string {
 func (*Expiry) ProtoMessage() {}
 
 func (x *Expiry) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1788,7 @@ func (x *Expiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expiry.ProtoReflect.Descriptor instead.
 func (*Expiry) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Expiry) GetApp() string {
@@ -1760,7 +1830,7 @@ type SettleApps struct {
 
 func (x *SettleApps) Reset() {
 	*x = SettleApps{}
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1842,7 @@ func (x *SettleApps) String() string {
 func (*SettleApps) ProtoMessage() {}
 
 func (x *SettleApps) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1855,7 @@ func (x *SettleApps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleApps.ProtoReflect.Descriptor instead.
 func (*SettleApps) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SettleApps) GetApps() []string {
@@ -1811,7 +1881,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1893,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1906,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Result) GetRejection() string {
@@ -1892,7 +1962,7 @@ type PlacementVerdict struct {
 
 func (x *PlacementVerdict) Reset() {
 	*x = PlacementVerdict{}
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1974,7 @@ func (x *PlacementVerdict) String() string {
 func (*PlacementVerdict) ProtoMessage() {}
 
 func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1987,7 @@ func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementVerdict.ProtoReflect.Descriptor instead.
 func (*PlacementVerdict) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlacementVerdict) GetRejection() string {
@@ -1947,8 +2017,7 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x17replog/v1/command.proto\x12\x10hearth.replog.v1\x1a\x18replog/v1/entities.proto\">\n" +
 	"\x05Batch\x125\n" +
-	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xfe\n" +
-	"\n" +
+	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xb6\v\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -1971,7 +2040,8 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"finish_app\x18) \x01(\v2\x1b.hearth.replog.v1.FinishAppH\x00R\tfinishApp\x126\n" +
 	"\bkill_app\x18* \x01(\v2\x19.hearth.replog.v1.KillAppH\x00R\akillApp\x12?\n" +
 	"\vset_targets\x18+ \x01(\v2\x1c.hearth.replog.v1.SetTargetsH\x00R\n" +
-	"setTargets\x12K\n" +
+	"setTargets\x126\n" +
+	"\bnote_app\x18, \x01(\v2\x19.hearth.replog.v1.NoteAppH\x00R\anoteApp\x12K\n" +
 	"\x0fplace_executors\x182 \x01(\v2 .hearth.replog.v1.PlaceExecutorsH\x00R\x0eplaceExecutors\x12H\n" +
 	"\x0ekill_executors\x183 \x01(\v2\x1f.hearth.replog.v1.KillExecutorsH\x00R\rkillExecutors\x12N\n" +
 	"\x10report_executors\x184 \x01(\v2!.hearth.replog.v1.ReportExecutorsH\x00R\x0freportExecutors\x12Q\n" +
@@ -2025,6 +2095,9 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1b\n" +
 	"\texit_code\x18\x05 \x01(\x05R\bexitCode\"3\n" +
 	"\aKillApp\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"3\n" +
+	"\aNoteApp\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xab\x01\n" +
 	"\n" +
@@ -2105,7 +2178,7 @@ func file_replog_v1_command_proto_rawDescGZIP() []byte {
 	return file_replog_v1_command_proto_rawDescData
 }
 
-var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_replog_v1_command_proto_goTypes = []any{
 	(*Batch)(nil),             // 0: hearth.replog.v1.Batch
 	(*Command)(nil),           // 1: hearth.replog.v1.Command
@@ -2120,26 +2193,27 @@ var file_replog_v1_command_proto_goTypes = []any{
 	(*RegisterApp)(nil),       // 10: hearth.replog.v1.RegisterApp
 	(*FinishApp)(nil),         // 11: hearth.replog.v1.FinishApp
 	(*KillApp)(nil),           // 12: hearth.replog.v1.KillApp
-	(*SetTargets)(nil),        // 13: hearth.replog.v1.SetTargets
-	(*PlaceExecutors)(nil),    // 14: hearth.replog.v1.PlaceExecutors
-	(*Placement)(nil),         // 15: hearth.replog.v1.Placement
-	(*KillExecutors)(nil),     // 16: hearth.replog.v1.KillExecutors
-	(*ExecutorReport)(nil),    // 17: hearth.replog.v1.ExecutorReport
-	(*ReportExecutors)(nil),   // 18: hearth.replog.v1.ReportExecutors
-	(*ConfirmExecutors)(nil),  // 19: hearth.replog.v1.ConfirmExecutors
-	(*ExpireExecutors)(nil),   // 20: hearth.replog.v1.ExpireExecutors
-	(*Expiry)(nil),            // 21: hearth.replog.v1.Expiry
-	(*SettleApps)(nil),        // 22: hearth.replog.v1.SettleApps
-	(*Result)(nil),            // 23: hearth.replog.v1.Result
-	(*PlacementVerdict)(nil),  // 24: hearth.replog.v1.PlacementVerdict
-	(*ClusterIdentity)(nil),   // 25: hearth.replog.v1.ClusterIdentity
-	(*Settings)(nil),          // 26: hearth.replog.v1.Settings
-	(*Master)(nil),            // 27: hearth.replog.v1.Master
-	(*Offer)(nil),             // 28: hearth.replog.v1.Offer
-	(*AppSpec)(nil),           // 29: hearth.replog.v1.AppSpec
-	(*ProfileCount)(nil),      // 30: hearth.replog.v1.ProfileCount
-	(*NumberedProfile)(nil),   // 31: hearth.replog.v1.NumberedProfile
-	(*ResourceAddresses)(nil), // 32: hearth.replog.v1.ResourceAddresses
+	(*NoteApp)(nil),           // 13: hearth.replog.v1.NoteApp
+	(*SetTargets)(nil),        // 14: hearth.replog.v1.SetTargets
+	(*PlaceExecutors)(nil),    // 15: hearth.replog.v1.PlaceExecutors
+	(*Placement)(nil),         // 16: hearth.replog.v1.Placement
+	(*KillExecutors)(nil),     // 17: hearth.replog.v1.KillExecutors
+	(*ExecutorReport)(nil),    // 18: hearth.replog.v1.ExecutorReport
+	(*ReportExecutors)(nil),   // 19: hearth.replog.v1.ReportExecutors
+	(*ConfirmExecutors)(nil),  // 20: hearth.replog.v1.ConfirmExecutors
+	(*ExpireExecutors)(nil),   // 21: hearth.replog.v1.ExpireExecutors
+	(*Expiry)(nil),            // 22: hearth.replog.v1.Expiry
+	(*SettleApps)(nil),        // 23: hearth.replog.v1.SettleApps
+	(*Result)(nil),            // 24: hearth.replog.v1.Result
+	(*PlacementVerdict)(nil),  // 25: hearth.replog.v1.PlacementVerdict
+	(*ClusterIdentity)(nil),   // 26: hearth.replog.v1.ClusterIdentity
+	(*Settings)(nil),          // 27: hearth.replog.v1.Settings
+	(*Master)(nil),            // 28: hearth.replog.v1.Master
+	(*Offer)(nil),             // 29: hearth.replog.v1.Offer
+	(*AppSpec)(nil),           // 30: hearth.replog.v1.AppSpec
+	(*ProfileCount)(nil),      // 31: hearth.replog.v1.ProfileCount
+	(*NumberedProfile)(nil),   // 32: hearth.replog.v1.NumberedProfile
+	(*ResourceAddresses)(nil), // 33: hearth.replog.v1.ResourceAddresses
 }
 var file_replog_v1_command_proto_depIdxs = []int32{
 	1,  // 0: hearth.replog.v1.Batch.commands:type_name -> hearth.replog.v1.Command
@@ -2153,32 +2227,33 @@ var file_replog_v1_command_proto_depIdxs = []int32{
 	10, // 8: hearth.replog.v1.Command.register_app:type_name -> hearth.replog.v1.RegisterApp
 	11, // 9: hearth.replog.v1.Command.finish_app:type_name -> hearth.replog.v1.FinishApp
 	12, // 10: hearth.replog.v1.Command.kill_app:type_name -> hearth.replog.v1.KillApp
-	13, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
-	14, // 12: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
-	16, // 13: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
-	18, // 14: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
-	19, // 15: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
-	20, // 16: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
-	22, // 17: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
-	25, // 18: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	26, // 19: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
-	27, // 20: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
-	6,  // 21: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
-	28, // 22: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
-	17, // 23: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
-	29, // 24: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
-	30, // 25: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
-	31, // 26: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	15, // 27: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
-	32, // 28: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	17, // 29: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
-	21, // 30: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
-	24, // 31: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	14, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
+	13, // 12: hearth.replog.v1.Command.note_app:type_name -> hearth.replog.v1.NoteApp
+	15, // 13: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
+	17, // 14: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
+	19, // 15: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
+	20, // 16: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
+	21, // 17: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
+	23, // 18: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
+	26, // 19: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	27, // 20: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
+	28, // 21: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
+	6,  // 22: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
+	29, // 23: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
+	18, // 24: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
+	30, // 25: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
+	31, // 26: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
+	32, // 27: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	16, // 28: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
+	33, // 29: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	18, // 30: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
+	22, // 31: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
+	25, // 32: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_command_proto_init() }
@@ -2199,6 +2274,7 @@ func file_replog_v1_command_proto_init() {
 		(*Command_FinishApp)(nil),
 		(*Command_KillApp)(nil),
 		(*Command_SetTargets)(nil),
+		(*Command_NoteApp)(nil),
 		(*Command_PlaceExecutors)(nil),
 		(*Command_KillExecutors)(nil),
 		(*Command_ReportExecutors)(nil),
@@ -2212,7 +2288,7 @@ func file_replog_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_command_proto_rawDesc), len(file_replog_v1_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
