@@ -62,10 +62,16 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	r := reloader{log: log, tls: source, level: func() (string, error) { c, err := load(); return c.Log.Level, err }}
 	stopWatching := r.watch(cmd.Context())
 	next, err := newSuccessor(os.Args[0])
-	if err == nil {
-		err = serveWorker(cmd.Context(), log, conf, source, s.Env, func(ctx context.Context) error {
-			return next.check(ctx, func() error { _, err := load(); return err })
-		})
+	if err != nil {
+		return err
+	}
+	d := workerDaemon{log: log, conf: conf, tls: source, env: s.Env, check: func(ctx context.Context) error {
+		return next.check(ctx, func() error { _, err := load(); return err })
+	}}
+	err = d.serve(cmd.Context(), false)
+	if errors.Is(err, workerd.ErrRestart) && cmd.Context().Err() != nil {
+		// Told to stop when it had handed over already: the executors wait for somebody to end them.
+		err = d.serve(context.WithoutCancel(cmd.Context()), true)
 	}
 	stopWatching()
 	if !errors.Is(err, workerd.ErrRestart) {
@@ -75,21 +81,43 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	return next.takeOver(os.Args, s.Env)
 }
 
-func serveWorker(ctx context.Context, log hclog.Logger, conf config.WorkerConfig, source *tlsconf.Source, env []string, check func(context.Context) error) error {
+// workerDaemon is what each start of a worker in this process is made from.
+type workerDaemon struct {
+	log   hclog.Logger
+	conf  config.WorkerConfig
+	tls   *tlsconf.Source
+	env   []string
+	check func(context.Context) error
+}
+
+// serve runs a worker until ctx ends; with brief it is told to stop as soon as
+// it is ready.
+func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the own binary: %w", err)
 	}
-	w, err := workerd.New(workerd.FromConfig(conf, buildVersion().Build), workerd.Deps{
-		Logger:    log,
+	w, err := workerd.New(workerd.FromConfig(d.conf, buildVersion().Build), workerd.Deps{
+		Logger:    d.log,
 		KeeperExe: []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
-		ServerTLS: source.Server(), ClientTLS: source.Client(), HTTPTLS: source.Server(),
-		Environ: env, CheckSuccessor: check,
+		ServerTLS: d.tls.Server(), ClientTLS: d.tls.Client(), HTTPTLS: d.tls.Server(),
+		Environ: d.env, CheckSuccessor: d.check,
 	})
 	if err != nil {
 		return err
 	}
-	return announced(ctx, log, conf.DataDir, w.Ready(), func() demo.Endpoints {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if brief {
+		go func() {
+			select {
+			case <-w.Ready():
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return announced(ctx, d.log, d.conf.DataDir, w.Ready(), func() demo.Endpoints {
 		return demo.Endpoints{ID: string(w.ID()), PID: os.Getpid(), GRPC: w.GRPCAddr(), Serf: w.SerfAddr(), HTTP: w.HTTPAddr()}
 	}, w.Run)
 }
