@@ -16,6 +16,7 @@ import (
 
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/internal/simnet"
+	"github.com/hearthd/hearth/masterd"
 )
 
 const (
@@ -42,6 +43,8 @@ type Cluster struct {
 	Expect int
 	// WorkerTimeout is how long the leader waits for a silent worker: the default.
 	WorkerTimeout time.Duration
+	// Tune changes what a master is started with, if it is set.
+	Tune func(host string, cfg *masterd.Config, deps *masterd.Deps)
 
 	t       *testing.T
 	log     hclog.Logger

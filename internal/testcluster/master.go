@@ -55,10 +55,15 @@ func (c *Cluster) StartMaster(i int) *Master {
 	}
 	host := c.Net.Restart(c.Net.Host(m.Host).Name())
 	var err error
-	m.Master, err = masterd.New(masterd.Config{
+	cfg := masterd.Config{
 		DataDir: m.dir, Bind: c.Addr(m.Host), Join: c.seeds(), BootstrapExpect: c.Expect,
 		GRPCPort: masterGRPC, RaftPort: masterRaft, SerfPort: masterSerf, HTTPPort: masterHTTP,
-	}, masterd.Deps{Logger: c.log.Named(m.Host), Network: host})
+	}
+	deps := masterd.Deps{Logger: c.log.Named(m.Host), Network: host}
+	if c.Tune != nil {
+		c.Tune(m.Host, &cfg, &deps)
+	}
+	m.Master, err = masterd.New(cfg, deps)
 	if err != nil {
 		c.t.Fatalf("start master %s: %v", m.Host, err)
 	}
