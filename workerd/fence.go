@@ -36,7 +36,7 @@ type fence struct {
 	incarnation uint64
 	view        uint64 // highest seen, on whatever session
 
-	told map[error]bool // kinds of refusal already logged in this session
+	told map[error]bool // kinds of refusal already logged in this term
 }
 
 type fenceState struct {
@@ -65,7 +65,6 @@ func openFence(path string, log hclog.Logger) (*fence, error) {
 // session begins a new session of this incarnation.
 func (f *fence) session(incarnation uint64) {
 	f.incarnation = incarnation
-	f.told = nil
 }
 
 // obey returns nil if an order with this fence is to be obeyed. A new cluster, epoch or term is on
@@ -109,11 +108,11 @@ func (f *fence) accept(o model.Fence) error {
 	if err := f.save(f.path, next); err != nil {
 		return fmt.Errorf("remember term %d: %w", o.Term, err)
 	}
-	f.cluster, f.term = o.Cluster, o.Term
+	f.cluster, f.term, f.told = o.Cluster, o.Term, nil
 	return nil
 }
 
-// refuse logs why an order was not obeyed, once per kind and session.
+// refuse logs why an order was not obeyed, once per kind and term.
 func (f *fence) refuse(what string, err error) {
 	kind := err
 	for _, k := range []error{errStaleTerm, errStaleView, errIncarnation, errNoCluster, model.ErrForeignCluster, model.ErrStaleEpoch} {
@@ -128,5 +127,5 @@ func (f *fence) refuse(what string, err error) {
 		f.told = make(map[error]bool)
 	}
 	f.told[kind] = true
-	f.log.Warn("order refused; more of this kind are not logged", "order", what, "err", err)
+	f.log.Warn("order refused; more of this kind are not logged in this term", "order", what, "err", err)
 }

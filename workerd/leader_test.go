@@ -25,6 +25,9 @@ type fakeLeader struct {
 	leads  bool
 	silent bool // beats are not answered
 	mute   bool // planned restarts are not agreed to
+	// cluster, if set, is compared with that of a Hello, as a master does; refusals counts.
+	cluster  model.ClusterIdentity
+	refusals int
 }
 
 func newFakeLeader(t *testing.T) *fakeLeader {
@@ -35,7 +38,7 @@ func newFakeLeader(t *testing.T) *fakeLeader {
 		t.Fatal(err)
 	}
 	f := &fakeLeader{t: t, addr: l.Addr().String(), sessions: make(chan *fakeSession, 16), leads: true}
-	srv := rpc.NewServer(rpc.ServerConfig{Listener: l}, rpc.Services{Workers: f})
+	srv := rpc.NewServer(rpc.ServerConfig{Listener: l}, rpc.Services{Workers: f, Cluster: clusterOf{leader: f}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- srv.Run(ctx) }()
@@ -54,6 +57,19 @@ func (f *fakeLeader) set(change func()) {
 	change()
 }
 
+// clusterOf answers whose master it is, and nothing else.
+type clusterOf struct {
+	rpc.ClusterService
+	leader *fakeLeader
+}
+
+// Status implements rpc.ClusterService.
+func (c clusterOf) Status(context.Context) (model.ClusterView, error) {
+	c.leader.mu.Lock()
+	defer c.leader.mu.Unlock()
+	return model.ClusterView{Cluster: c.leader.cluster.ID, Epoch: c.leader.cluster.Epoch}, nil
+}
+
 // WorkerSession implements rpc.WorkerSessionService.
 func (f *fakeLeader) WorkerSession(ctx context.Context, stream rpc.WorkerSessionStream) error {
 	f.mu.Lock()
@@ -65,6 +81,15 @@ func (f *fakeLeader) WorkerSession(ctx context.Context, stream rpc.WorkerSession
 	first, err := stream.Recv()
 	if err != nil || first.Hello == nil {
 		return fmt.Errorf("first message %+v, %w", first, err)
+	}
+	f.mu.Lock()
+	refused := f.cluster.Accepts(first.Hello.Cluster)
+	if refused != nil {
+		f.refusals++
+	}
+	f.mu.Unlock()
+	if refused != nil {
+		return fmt.Errorf("worker %s: %w", first.Hello.Worker, refused)
 	}
 	s := &fakeSession{
 		leader: f, stream: stream, hello: *first.Hello, end: make(chan error, 1), gone: make(chan struct{}),
@@ -95,8 +120,14 @@ func (f *fakeLeader) next() *fakeSession {
 // welcomed waits for the next session and welcomes it in this term.
 func (f *fakeLeader) welcomed(term uint64) *fakeSession {
 	f.t.Helper()
+	return f.welcomedAt(term, 1)
+}
+
+// welcomedAt is welcomed by a leader whose state is at this index.
+func (f *fakeLeader) welcomedAt(term, index uint64) *fakeSession {
+	f.t.Helper()
 	s := f.next()
-	s.fence = model.Fence{Cluster: clusterA1, Term: term, Incarnation: s.hello.Incarnation, ViewIndex: 1}
+	s.fence = model.Fence{Cluster: clusterA1, Term: term, Incarnation: s.hello.Incarnation, ViewIndex: index}
 	s.send(model.WorkerDown{Welcome: &model.WorkerWelcome{
 		Fence: s.fence, Leader: "m1", Masters: []string{f.addr}, BeatMilli: 50, DeathMilli: 2000,
 	}})

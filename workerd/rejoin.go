@@ -94,7 +94,8 @@ func identifier(cfg rpc.DialConfig) func(ctx context.Context, addr string) (mode
 type Stopped struct {
 	lock  *os.File
 	fence *fence
-	// Masters are the gRPC addresses that the last leader named.
+	// Masters are the gRPC addresses that the last leader named, if they differ from those that the
+	// worker was given.
 	Masters []string
 }
 

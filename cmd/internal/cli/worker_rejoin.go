@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,12 +103,9 @@ func rejoinStopped(ctx context.Context, conf config.WorkerConfig, confirm func(o
 	return own.ID, st.Forget()
 }
 
-// clusterOf asks the masters that are configured, or else were remembered.
+// clusterOf asks the masters that are configured or were remembered.
 func clusterOf(ctx context.Context, conf config.WorkerConfig, remembered []string) (string, error) {
-	masters := conf.Worker.Masters
-	if len(masters) == 0 {
-		masters = remembered
-	}
+	masters := append(slices.Clone(conf.Worker.Masters), remembered...)
 	source, err := tlsSource(conf.TLS)
 	if err != nil {
 		return "", err
