@@ -99,7 +99,7 @@ func (p peerAsker) AskLeaderGone(ctx context.Context, peer model.MasterID, q raf
 		return raftnode.LeaderGoneReply{}, err
 	}
 	return raftnode.LeaderGoneReply{
-		ID: reply.ID, Gone: reply.Gone, Reason: reply.Reason,
+		ID: reply.ID, Gone: reply.Gone, Reason: reply.Reason, Begun: reply.Begun,
 		Last: raftnode.LogEnd{Index: reply.LastIndex, Term: reply.LastTerm},
 	}, nil
 }

@@ -37,5 +37,6 @@ func (s peerService) LeaderGone(ctx context.Context, r rpc.LeaderGoneRequest) (r
 	})
 	return rpc.LeaderGoneReply{
 		ID: reply.ID, Gone: reply.Gone, Reason: reply.Reason, LastIndex: reply.Last.Index, LastTerm: reply.Last.Term,
+		Begun: reply.Begun,
 	}, nil
 }

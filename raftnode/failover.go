@@ -60,6 +60,7 @@ type LeaderGoneReply struct {
 	Gone   bool
 	Reason string // why not
 	Last   LogEnd // of ID
+	Begun  bool   // ID has begun an election since, or voted in one
 }
 
 // LogEnd is the newest entry of a log: who has the newest of all is elected by
@@ -74,10 +75,11 @@ func (e LogEnd) newer(than LogEnd) bool {
 // failoverTimes are the times of the fast failover. Those of the preset lan are
 // the smallest; a preset for longer ways has longer ones in proportion.
 type failoverTimes struct {
-	ask   time.Duration // one question or dial, answer included
-	step  time.Duration // between the first in line and the second
-	grace time.Duration // for further answers once a majority agrees
-	again time.Duration // after which, without a leader, the next round begins
+	ask    time.Duration // one question or dial, answer included, on a machine that is out of breath
+	step   time.Duration // between the first in line and the second
+	grace  time.Duration // for further answers once a majority agrees
+	again  time.Duration // after which, without a leader or an election, the next round begins
+	settle time.Duration // for an election that has begun: it is a number of writes to disk
 }
 
 func failoverTimesOf(preset string) failoverTimes {
@@ -85,10 +87,11 @@ func failoverTimesOf(preset string) failoverTimes {
 	lan, _ := timeoutOf(PresetLAN)
 	scaled := func(d time.Duration) time.Duration { return max(d, d*timeout/lan) }
 	return failoverTimes{
-		ask:   scaled(25 * time.Millisecond),
-		step:  scaled(15 * time.Millisecond),
-		grace: scaled(5 * time.Millisecond),
-		again: scaled(40 * time.Millisecond),
+		ask:    scaled(100 * time.Millisecond),
+		step:   scaled(15 * time.Millisecond),
+		grace:  scaled(5 * time.Millisecond),
+		again:  scaled(40 * time.Millisecond),
+		settle: scaled(100 * time.Millisecond),
 	}
 }
 

@@ -23,7 +23,8 @@ func (n *Node) LeaderGone(ctx context.Context, q LeaderGone) LeaderGoneReply {
 		reply.Reason = err.Error()
 		return reply
 	}
-	reply.Gone, reply.Last = true, n.logEnd()
+	at := n.standing()
+	reply.Gone, reply.Last, reply.Begun = true, n.logEnd(), at.state != raft.Follower || at.term > q.Term
 	poke(n.failover.wake)
 	return reply
 }

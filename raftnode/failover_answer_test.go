@@ -174,12 +174,16 @@ func TestWhoseLogIsNewestGoesFirstAndThenTheLowerID(t *testing.T) {
 }
 
 func TestTheTimesOfTheFailoverGrowWithThePreset(t *testing.T) {
-	lan := failoverTimes{ask: 25 * time.Millisecond, step: 15 * time.Millisecond, grace: 5 * time.Millisecond, again: 40 * time.Millisecond}
+	lan := failoverTimes{
+		ask: 100 * time.Millisecond, step: 15 * time.Millisecond, grace: 5 * time.Millisecond,
+		again: 40 * time.Millisecond, settle: 100 * time.Millisecond,
+	}
 	for preset, want := range map[string]failoverTimes{
 		PresetFast: lan,
 		PresetLAN:  lan,
 		PresetWAN: {
-			ask: 500 * time.Millisecond / 3, step: 100 * time.Millisecond, grace: 100 * time.Millisecond / 3, again: 800 * time.Millisecond / 3,
+			ask: 2 * time.Second / 3, step: 100 * time.Millisecond, grace: 100 * time.Millisecond / 3,
+			again: 800 * time.Millisecond / 3, settle: 2 * time.Second / 3,
 		},
 	} {
 		got := failoverTimesOf(preset)

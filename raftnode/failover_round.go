@@ -64,12 +64,15 @@ func (f *failover) lookAfter(ctx context.Context, who suspect) {
 		return
 	}
 	began := time.Now()
-	for range failoverRounds {
+	for round := range failoverRounds {
+		if f.n.raft.CurrentTerm() > who.term && f.awaitChange(ctx, who, f.times.settle) {
+			return
+		}
 		at := f.n.standing()
 		if at.state != raft.Follower || !at.lost(who) {
 			return
 		}
-		if over := f.round(ctx, who, at, began); over {
+		if over := f.round(ctx, who, at, round, began); over {
 			return
 		}
 		f.awaitChange(ctx, who, f.times.again)
@@ -120,7 +123,7 @@ func (f *failover) awaitUnlinked(ctx context.Context, leader model.MasterID, lim
 }
 
 // round makes one attempt. over means that there is nothing left to do.
-func (f *failover) round(ctx context.Context, who suspect, at standing, began time.Time) (over bool) {
+func (f *failover) round(ctx context.Context, who suspect, at standing, number int, began time.Time) (over bool) {
 	if !f.ports.refused(ctx, who, f.tasks.Go) {
 		// With a connection left it was one of several that closed; without,
 		// the process may be on its way out, or in.
@@ -142,8 +145,13 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, began ti
 	}
 	inLine(agreed)
 	place := slices.IndexFunc(agreed, func(v voter) bool { return v.id == f.n.cfg.ID })
-	if place > 0 && f.awaitChange(ctx, who, time.Duration(place)*f.times.step) {
-		return true
+	if place > 0 {
+		if f.awaitChange(ctx, who, time.Duration(place)*f.times.step) {
+			return true
+		}
+		if number == 0 && f.anyBegun(ctx, who, agreed[:place]) {
+			return f.awaitChange(ctx, who, f.times.settle)
+		}
 	}
 	if now := f.n.standing(); now != at {
 		return false // an election has failed meanwhile: ask anew
@@ -153,6 +161,25 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, began ti
 		"dialed_after", dialed.String(), "after", time.Since(began).String())
 	if err := f.n.trans.fire(func() error { return f.n.mayTimeOut(at) }, f.times.again); err != nil {
 		f.log.Warn("could not take over", "leader", string(who.leader), "term", who.term, "err", err)
+	}
+	return false
+}
+
+// anyBegun asks those that stand before this node in the line whether they have
+// begun: two candidates of one term would take the votes from each other, and a
+// candidate with a slow disk needs longer than a step before it asks for the
+// first. Who does not answer is passed over.
+func (f *failover) anyBegun(ctx context.Context, who suspect, ahead []voter) bool {
+	ctx, cancel := context.WithTimeout(ctx, f.times.again)
+	defer cancel()
+	replies := make(chan LeaderGoneReply, len(ahead))
+	for _, v := range ahead {
+		f.tasks.Go(func() { replies <- f.askOne(ctx, v.id, f.question(who)) })
+	}
+	for range ahead {
+		if r := <-replies; r.Begun {
+			return true
+		}
 	}
 	return false
 }
@@ -168,7 +195,7 @@ func (f *failover) disagree(who suspect, agreed, need int) {
 	if quiet {
 		return
 	}
-	f.log.Warn("the leader's connections are closed and its ports refuse this master, but too few others find the same: leaving it alone; check the firewalls between the masters",
+	f.log.Warn("the leader's connections are closed and its ports refuse this master, but too few others find the same in time: leaving it alone; check the firewalls between the masters",
 		"leader", string(who.leader), "term", who.term, "agreed", agreed, "needed", need)
 }
 
@@ -194,10 +221,7 @@ func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need i
 			continue
 		}
 		asked++
-		q := LeaderGone{
-			From: f.n.cfg.ID, Cluster: f.n.identity.Current(), Leader: who.leader, Term: who.term, Last: agreed[0].last,
-		}
-		f.tasks.Go(func() { replies <- f.askOne(ctx, id, q) })
+		f.tasks.Go(func() { replies <- f.askOne(ctx, id, f.question(who)) })
 	}
 	var grace <-chan time.Time
 	for range asked {
@@ -218,6 +242,10 @@ func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need i
 		}
 	}
 	return agreed, need, nil
+}
+
+func (f *failover) question(who suspect) LeaderGone {
+	return LeaderGone{From: f.n.cfg.ID, Cluster: f.n.identity.Current(), Leader: who.leader, Term: who.term, Last: f.n.logEnd()}
 }
 
 // askOne returns what one voter says; no answer is no agreement.

@@ -78,11 +78,12 @@ func leaderGoneFromWire(r *pb.LeaderGoneRequest) LeaderGoneRequest {
 }
 
 func leaderGoneReplyToWire(r LeaderGoneReply) *pb.LeaderGoneReply {
-	return &pb.LeaderGoneReply{Id: string(r.ID), Gone: r.Gone, Reason: r.Reason, LastIndex: r.LastIndex, LastTerm: r.LastTerm}
+	return &pb.LeaderGoneReply{Id: string(r.ID), Gone: r.Gone, Reason: r.Reason, LastIndex: r.LastIndex, LastTerm: r.LastTerm, Begun: r.Begun}
 }
 
 func leaderGoneReplyFromWire(r *pb.LeaderGoneReply) LeaderGoneReply {
 	return LeaderGoneReply{
 		ID: model.MasterID(r.GetId()), Gone: r.GetGone(), Reason: r.GetReason(), LastIndex: r.GetLastIndex(), LastTerm: r.GetLastTerm(),
+		Begun: r.GetBegun(),
 	}
 }

@@ -227,6 +227,7 @@ type LeaderGoneReply struct {
 	Reason    string // why not
 	LastIndex uint64 // newest entry of ID
 	LastTerm  uint64 // of that entry
+	Begun     bool   // an election that ID knows of
 }
 
 // PromiseRequest asks a master to promise that only From will bootstrap, with

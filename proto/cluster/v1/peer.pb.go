@@ -434,8 +434,10 @@ type LeaderGoneReply struct {
 	Gone   bool   `protobuf:"varint,2,opt,name=gone,proto3" json:"gone,omitempty"`
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Of the answerer's newest entry.
-	LastIndex     uint64 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	LastTerm      uint64 `protobuf:"varint,5,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	LastIndex uint64 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastTerm  uint64 `protobuf:"varint,5,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	// The answerer has begun an election, or voted in one, since that term.
+	Begun         bool `protobuf:"varint,6,opt,name=begun,proto3" json:"begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -505,6 +507,13 @@ func (x *LeaderGoneReply) GetLastTerm() uint64 {
 	return 0
 }
 
+func (x *LeaderGoneReply) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
 var File_cluster_v1_peer_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_peer_proto_rawDesc = "" +
@@ -541,14 +550,15 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x05 \x01(\x04R\tlastIndex\x12\x1b\n" +
-	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\"\x89\x01\n" +
+	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\"\x9f\x01\n" +
 	"\x0fLeaderGoneReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04gone\x18\x02 \x01(\bR\x04gone\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x04 \x01(\x04R\tlastIndex\x12\x1b\n" +
-	"\tlast_term\x18\x05 \x01(\x04R\blastTerm2\xc4\x02\n" +
+	"\tlast_term\x18\x05 \x01(\x04R\blastTerm\x12\x14\n" +
+	"\x05begun\x18\x06 \x01(\bR\x05begun2\xc4\x02\n" +
 	"\x04Peer\x12M\n" +
 	"\aPromise\x12!.hearth.cluster.v1.PromiseRequest\x1a\x1f.hearth.cluster.v1.PromiseReply\x12H\n" +
 	"\tPeerStats\x12\x18.hearth.cluster.v1.Empty\x1a!.hearth.cluster.v1.PeerStatsReply\x12K\n" +
