@@ -32,7 +32,7 @@ BUF := BUF_CACHE_DIR=$(CACHE)/buf $(TOOLS)/buf
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
 
 # --- what is checked ---------------------------------------------------------
 
@@ -52,6 +52,10 @@ SEEDS        ?= 20
 FUZZTIME     ?= 10s
 BENCH        ?= .
 BENCHCOUNT   ?= 6
+KILLS        ?= 100
+STOPS        ?= 20
+PAIRS        ?= 9
+FAILOVER     ?= TestHA06|TestAClientOfStandbysIsAnswered|TestAMasterThatAnswersBefore|TestNobodyIsDeclaredDeadWhile|TestAFirewall|TestALeaderWhosePackets
 BREAK        ?=
 
 .PHONY: build
@@ -80,6 +84,24 @@ sim: ## virtual-time cluster scenarios (SEEDS=n); a failure prints its seed
 	HEARTH_SIM_SEEDS=$(SEEDS) $(GO) test -run '^TestSim' -count=1 -timeout $(SIM_TIMEOUT) \
 		$$(grep -rlE '^func TestSim' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
 
+# The race detector gives up after very long virtual time in one process, so each
+# takes a few seeds; and each has one thread, because the cores are busy with
+# other seeds.
+RACE_SEEDS       ?= 200
+RACE_CHUNK       ?= 10
+SIM_RACE_TIMEOUT ?= 10m
+
+.PHONY: sim-race
+sim-race: ## random faults under the race detector (RACE_SEEDS=n); a failure prints its seed
+	@command -v gcc >/dev/null || command -v clang >/dev/null || $(MAKE) --no-print-directory cc
+	@mkdir -p $(CACHE)/sim-race && rm -f $(CACHE)/sim-race/*
+	CGO_ENABLED=1 $(GO) test -race -c -o $(CACHE)/testcluster.race ./internal/testcluster
+	@cd internal/testcluster && seq 0 $(RACE_CHUNK) $$(( $(RACE_SEEDS) - 1 )) | xargs -P "$$(nproc)" -I{} \
+		env GOMAXPROCS=1 GOGC=400 HEARTH_SIM_FIRST_SEED={} HEARTH_SIM_SEEDS=$(RACE_CHUNK) \
+		sh -c '$(CACHE)/testcluster.race -test.run "^TestSimRandomFaults$$" -test.timeout $(SIM_RACE_TIMEOUT) \
+			>$(CACHE)/sim-race/{} 2>&1 || { cat $(CACHE)/sim-race/{}; exit 255; }'
+	@echo "$(RACE_SEEDS) seeds under the race detector: ok"
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME; its seeds alone run in test
 	@for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
@@ -90,8 +112,33 @@ fuzz: ## each fuzz target for FUZZTIME; its seeds alone run in test
 	done
 
 .PHONY: e2e
-e2e: build ## real processes, killed and paused
+e2e: build netns-tools ## real processes, killed and paused
 	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) ./e2e/...
+
+# Longer than the runs of the same tests in e2e, and with the claims about
+# percentiles judged: meant for a machine that does nothing else.
+.PHONY: failover
+failover: build netns-tools ## leaders killed (KILLS=n) and frozen under load, busy cores, firewalls; prints percentiles
+	HEARTH_FAILOVER_KILLS=$(KILLS) HEARTH_FAILOVER_STOPS=$(STOPS) HEARTH_FAILOVER_BUSY=60s \
+		$(GO) test -tags e2e -count=1 -v -timeout $(E2E_TIMEOUT) -run '$(FAILOVER)' ./e2e/
+
+# A peer that cannot be built, for want of its modules, is missing: the test
+# says so and fails, and nothing else does.
+.PHONY: bench-failover
+bench-failover: build ## the same beside etcd, in turns (PAIRS=n)
+	@rm -f $(CACHE)/peers/etcd
+	-$(GO) -C bench/peers build -o $(CACHE)/peers/etcd ./etcd
+	HEARTH_BENCH_ETCD=$(CACHE)/peers/etcd HEARTH_BENCH_PAIRS=$(PAIRS) \
+		$(GO) test -tags e2e -count=1 -v -timeout $(E2E_TIMEOUT) -run '^TestFailoverIsNoSlowerThanThatOfEtcd$$' ./e2e/
+
+.PHONY: netns-tools
+netns-tools: # firewalls between masters are made with nft in network namespaces
+	@command -v ip >/dev/null && command -v nft >/dev/null && command -v ss >/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 nftables; \
+		else \
+			echo "the tests with firewalls are skipped without root and the tools ip, ss and nft" >&2; \
+		fi
 
 .PHONY: lint
 lint: $(TOOLS)/gofumpt $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/buf ## formatting, vet, linters, architecture, .proto style
@@ -169,4 +216,5 @@ ci: ## everything that must pass
 	@$(MAKE) --no-print-directory proto-check
 	@$(MAKE) --no-print-directory tidy-check
 	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory sim-race
 	@$(MAKE) --no-print-directory e2e

@@ -32,23 +32,31 @@ func newReservation(t testing.TB) *reservation {
 func (r *reservation) keep(t testing.TB, n *node) {
 	t.Helper()
 	for _, addr := range []string{n.GRPC, n.Raft, n.Serf, n.HTTP} {
-		if _, done := r.held[addr]; done || addr == "" {
-			continue
+		if addr != "" {
+			r.hold(t, addr)
 		}
-		ap, err := netip.ParseAddrPort(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatalf("reserve %s: %v", addr, err)
-		}
-		r.held[addr] = fd
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-			t.Fatalf("reserve %s: %v", addr, err)
-		}
-		if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ap.Addr().As4()}); err != nil {
-			t.Fatalf("reserve %s of %s: %v", addr, n.name, err)
-		}
+	}
+}
+
+// hold reserves one address; a second time changes nothing.
+func (r *reservation) hold(t testing.TB, addr string) {
+	t.Helper()
+	if _, done := r.held[addr]; done {
+		return
+	}
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatalf("reserve %s: %v", addr, err)
+	}
+	r.held[addr] = fd
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatalf("reserve %s: %v", addr, err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ap.Addr().As4()}); err != nil {
+		t.Fatalf("reserve %s: %v", addr, err)
 	}
 }

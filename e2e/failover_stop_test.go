@@ -36,11 +36,7 @@ func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
 	var took []time.Duration
 	for n := range stops {
 		leader, _ := e.whole(t, c)
-		took = append(took, c.answeredAfter(t, leader, rec, fmt.Sprintf("probe-%03d", n), func() error {
-			leader.paused = true
-			return leader.proc.handle.Signal(syscall.SIGSTOP)
-		}))
-		leader.cont(t)
+		took = append(took, c.freezeLeader(t, leader, rec, fmt.Sprintf("probe-%03d", n)))
 	}
 	e.whole(t, c)
 	report(t, "SIGSTOP of the leader to the answer at a client that knew only standbys", took)
@@ -51,4 +47,16 @@ func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
 	case p50 > stopMedian:
 		t.Errorf("p50 %s, want at most %s", p50, stopMedian)
 	}
+}
+
+// freezeLeader pauses the leader until a client that knew only standbys has
+// registered an application, and returns how long that took.
+func (c *cluster) freezeLeader(t *testing.T, leader *node, rec *history.Recorder, name string) time.Duration {
+	t.Helper()
+	took := c.answeredAfter(t, leader, rec, name, func() error {
+		leader.paused = true
+		return leader.proc.handle.Signal(syscall.SIGSTOP)
+	})
+	leader.cont(t)
+	return took
 }
