@@ -103,6 +103,14 @@ func confirmExecutorsCommand(app model.AppID, ids []model.ExecutorID) *replogv1.
 	}
 }
 
+// noteAppCommand says why an application is left alone; "" = it is not.
+func noteAppCommand(app model.AppID, reason string) *replogv1.Command {
+	return &replogv1.Command{
+		Principal: "master",
+		Kind:      &replogv1.Command_NoteApp{NoteApp: &replogv1.NoteApp{App: string(app), Reason: reason}},
+	}
+}
+
 // expiry names an executor whose deadline has passed, as it was when judged.
 type expiry struct {
 	ref    model.ExecutorRef

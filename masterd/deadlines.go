@@ -97,24 +97,26 @@ func (d *deadlines) check(ctx context.Context) error {
 	var cmds []*replogv1.Command
 	var expired []expiry
 	for ref := range d.passing {
-		e, ok := v.Executor(ref)
-		if !ok || !passing(e) {
-			delete(d.passing, ref)
-			continue
-		}
-		if d.waits(v, e) {
-			continue
-		}
-		age := now - max(e.StateTick, d.since)
-		switch {
-		case e.State == model.ExecutorPlaced && age > model.PlacedLostMilli:
-			expired = append(expired, expiry{
-				ref: ref, change: e.ChangeIndex,
-				reason: fmt.Sprintf("worker %s did not acknowledge the launch within %d s", e.Worker, model.PlacedLostMilli/1000),
-			})
-		case e.State == model.ExecutorLaunching && age > model.LaunchingMilli:
-			cmds = append(cmds, lateExecutorCommand(ref, fmt.Sprintf("did not come up within %d s", model.LaunchingMilli/1000)))
-		}
+		d.l.shield(ref.App, "looking at its deadlines", func() {
+			e, ok := v.Executor(ref)
+			if !ok || !passing(e) {
+				delete(d.passing, ref)
+				return
+			}
+			if d.waits(v, e) {
+				return
+			}
+			age := now - max(e.StateTick, d.since)
+			switch {
+			case e.State == model.ExecutorPlaced && age > model.PlacedLostMilli:
+				expired = append(expired, expiry{
+					ref: ref, change: e.ChangeIndex,
+					reason: fmt.Sprintf("worker %s did not acknowledge the launch within %d s", e.Worker, model.PlacedLostMilli/1000),
+				})
+			case e.State == model.ExecutorLaunching && age > model.LaunchingMilli:
+				cmds = append(cmds, lateExecutorCommand(ref, fmt.Sprintf("did not come up within %d s", model.LaunchingMilli/1000)))
+			}
+		})
 	}
 	for part := range slices.Chunk(expired, maxVerdictsCmd) {
 		cmds = append(cmds, expireExecutorsCommand(part))

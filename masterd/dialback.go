@@ -83,7 +83,8 @@ func (l *leadership) pursueWorkerLocked(s *workerSeat, after time.Duration) {
 		defer l.sessions.Done()
 		defer cancel()
 		for n := 0; sleep(ctx, after) == nil; n++ {
-			if err := l.dialBack(ctx, s); err != nil && ctx.Err() == nil {
+			err := guard(l.log, "dialling a worker back", func() error { return l.dialBack(ctx, s) })
+			if err != nil && ctx.Err() == nil {
 				l.log.Warn("could not commit the death of a worker", "worker", string(s.id), "err", err)
 			}
 			after = dialBackPace(n)

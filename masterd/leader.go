@@ -153,7 +153,8 @@ type leadership struct {
 	log  hclog.Logger
 	ctx  context.Context //nolint:containedctx // it is the term: sessions that come from outside end with it
 
-	schedule poke // wakes the scheduler
+	schedule   poke // wakes the scheduler
+	quarantine *quarantine
 
 	clock runClock      // of silences
 	dials chan struct{} // holds one for each dial-back in progress
@@ -176,18 +177,19 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	log.Info("elected: entering leader scope", "after", since(m.node.LeaderSince(), began))
 	defer func() { log.Info("left leader scope", "err", err) }()
 
-	if err := m.settle(ctx); err != nil {
+	if err := m.settle(ctx, term); err != nil {
 		return err
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	l := &leadership{
 		m: m, term: term, log: log, ctx: gctx,
-		schedule: newPoke(),
-		workers:  make(map[model.WorkerID]*workerSeat),
-		drivers:  make(map[model.AppID]*driverSeat),
-		fallen:   make(departures[model.WorkerID]),
-		departed: make(departures[model.AppID]),
-		dials:    make(chan struct{}, maxDialBacks),
+		schedule:   newPoke(),
+		quarantine: newQuarantine(),
+		workers:    make(map[model.WorkerID]*workerSeat),
+		drivers:    make(map[model.AppID]*driverSeat),
+		fallen:     make(departures[model.WorkerID]),
+		departed:   make(departures[model.AppID]),
+		dials:      make(chan struct{}, maxDialBacks),
 	}
 	settled := time.Now()
 	l.rebuild(m.fsm.View())
@@ -197,6 +199,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		"liveness":   l.runLiveness,
 		"deadlines":  l.runDeadlines,
 		"membership": l.runMembership,
+		"quarantine": l.runQuarantine,
 		"autopilot":  m.runAutopilot,
 	} {
 		group.Go(func() error { return l.runLoop(gctx, name, loop) })
@@ -215,10 +218,10 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 
 // settle makes the replica fit to lead: everything committed is applied, the
 // cluster is named, this master's addresses are in the table.
-func (m *Master) settle(ctx context.Context) error {
+func (m *Master) settle(ctx context.Context, term uint64) error {
 	bctx, cancel := context.WithTimeout(ctx, barrierTimeout)
 	defer cancel()
-	if err := m.deps.seams.setUpTerm(bctx); err != nil {
+	if err := m.deps.seams.setUpTerm(bctx, term); err != nil {
 		return fmt.Errorf("set up the term: %w", err)
 	}
 	if err := m.node.Barrier(bctx); err != nil {

@@ -46,10 +46,13 @@ func (l *leadership) runScheduler(ctx context.Context) error {
 func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
 	now := l.m.node.ClusterTick()
 	view := l.m.fsm.View().At(now)
-	plan := scheduler.Plan(view, scheduler.Options{
+	plan, err := l.plan(view, scheduler.Options{
 		MaxPlacements: maxPlacementsPass,
 		WorkerBlocked: l.workerBlocked,
 	})
+	if err != nil {
+		return 0, err
+	}
 	next := loopTick
 	if at := view.NextWake(); at > now {
 		next = min(next, time.Duration(at-now)*time.Millisecond)

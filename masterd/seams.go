@@ -10,16 +10,16 @@ import (
 // panicking: nothing from outside can. The zero value does nothing.
 type seams struct {
 	// setUp runs before the barrier of each term.
-	setUp func(ctx context.Context) error
+	setUp func(ctx context.Context, term uint64) error
 	// app runs before a leader looks at an application.
 	app func(model.AppID)
 }
 
-func (s seams) setUpTerm(ctx context.Context) error {
+func (s seams) setUpTerm(ctx context.Context, term uint64) error {
 	if s.setUp == nil {
 		return nil
 	}
-	return s.setUp(ctx)
+	return s.setUp(ctx, term)
 }
 
 func (s seams) lookAt(id model.AppID) {

@@ -65,9 +65,11 @@ func (l *leadership) seatNewWorkersLocked(v *fsm.View) {
 // opened its session yet.
 func (l *leadership) seatNewDriversLocked(v *fsm.View) {
 	v.ActiveApps(func(a *model.App) bool {
-		if a.Spec.Kind == model.AppKindDriver {
-			l.driverSeatLocked(a.ID)
-		}
+		l.shield(a.ID, "seating its driver", func() {
+			if a.Spec.Kind == model.AppKindDriver {
+				l.driverSeatLocked(a.ID)
+			}
+		})
 		return true
 	})
 }
@@ -197,10 +199,9 @@ func (l *leadership) stoppingWorker(id model.WorkerID) {
 	l.workerSeatLocked(id).stopping = true
 }
 
-// lostOn notes that a worker itself reports executors as lost: nothing can be
-// started there now. For a moment it gets no placements, or they would come
-// back as fast as they can be committed.
-func (l *leadership) lostOn(id model.WorkerID) {
+// shun keeps placements off a worker for a moment: it starts nothing, and they
+// would come back as fast as they can be committed.
+func (l *leadership) shun(id model.WorkerID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.workerSeatLocked(id).shunned = time.Now().Add(shunAfterLoss)

@@ -52,7 +52,7 @@ func recvWithin[T any](ctx context.Context, d time.Duration, recv func() (T, err
 	}
 	ch := make(chan got, 1)
 	go func() {
-		v, err := recv()
+		v, err := recv() // package rpc's alone
 		ch <- got{v, err}
 	}()
 	t := time.NewTimer(d)
@@ -72,9 +72,9 @@ func recvWithin[T any](ctx context.Context, d time.Duration, recv func() (T, err
 // ctx although the loop may be blocked for as long as the peer is silent or
 // does not read: a leader scope must not wait for it. The loop then ends with
 // the stream, which the caller's return closes.
-func detached(ctx context.Context, loop func(context.Context) error) error {
+func (l *leadership) detached(ctx context.Context, what string, loop func(context.Context) error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- loop(ctx) }()
+	go func() { ended <- guard(l.log, what, func() error { return loop(ctx) }) }()
 	select {
 	case err := <-ended:
 		return err

@@ -65,10 +65,12 @@ func (s *driverSession) serve(ctx context.Context) error {
 	s.l.log.Info("driver session open", "app", string(s.hello.App))
 
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return detached(gctx, s.recvLoop) })
-	g.Go(func() error { return s.confirmLoop(gctx) })
+	g.Go(func() error { return s.l.detached(gctx, "reading a driver session", s.recvLoop) })
 	g.Go(func() error {
-		return detached(gctx, func(ctx context.Context) error { return s.syncLoop(ctx, wake) })
+		return guard(s.l.log, "committing a driver's confirmations", func() error { return s.confirmLoop(gctx) })
+	})
+	g.Go(func() error {
+		return s.l.detached(gctx, "comparing a driver's executors", func(ctx context.Context) error { return s.syncLoop(ctx, wake) })
 	})
 	err := g.Wait()
 	if errors.Is(err, errAppOver) {

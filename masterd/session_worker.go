@@ -75,10 +75,14 @@ func (s *workerSession) serve(ctx context.Context) error {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return detached(gctx, s.recvLoop) })
-	g.Go(func() error { return s.reportLoop(gctx) })
-	g.Go(func() error { return s.syncLoop(gctx, wake) })
-	g.Go(func() error { return detached(gctx, s.sendLoop) })
+	g.Go(func() error { return s.l.detached(gctx, "reading a worker session", s.recvLoop) })
+	g.Go(func() error {
+		return guard(s.l.log, "committing a worker's reports", func() error { return s.reportLoop(gctx) })
+	})
+	g.Go(func() error {
+		return guard(s.l.log, "comparing a worker's executors", func() error { return s.syncLoop(gctx, wake) })
+	})
+	g.Go(func() error { return s.l.detached(gctx, "writing a worker session", s.sendLoop) })
 	err := g.Wait()
 	s.l.log.Info("worker session closed", "worker", string(s.hello.Worker), "err", err)
 	return err
@@ -206,8 +210,8 @@ func (s *workerSession) reportLoop(ctx context.Context) error {
 		case r = <-s.reports:
 		}
 		r.Incarnation = s.hello.Incarnation
-		if slices.ContainsFunc(r.Executors, func(e model.ExecutorReport) bool { return e.State == model.ExecutorLost }) {
-			s.l.lostOn(s.hello.Worker) // before the report wakes the scheduler
+		if launchesNothing(s.l.m.fsm.View(), r) {
+			s.l.shun(s.hello.Worker) // before the report wakes the scheduler
 		}
 		if err := s.l.m.propose(ctx, reportExecutorsCommand(s.hello.Worker, r)); err != nil {
 			return fmt.Errorf("commit report %d of worker %s: %w", r.Seq, s.hello.Worker, err)
@@ -219,6 +223,15 @@ func (s *workerSession) reportLoop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// launchesNothing reports whether the worker answers a launch with LOST: it
+// cannot start anything now.
+func launchesNothing(v *fsm.View, r model.WorkerReport) bool {
+	return slices.ContainsFunc(r.Executors, func(x model.ExecutorReport) bool {
+		e, ok := v.Executor(x.Ref)
+		return ok && x.State == model.ExecutorLost && e.State == model.ExecutorPlaced
+	})
 }
 
 // killStrangers orders the end of processes that the state does not know as
@@ -290,16 +303,18 @@ func (s *workerSession) sync(ctx context.Context) error {
 		ref := e.Ref()
 		unfinished[ref] = struct{}{}
 		s.apps[ref.App] = struct{}{}
-		switch {
-		case e.State == model.ExecutorPlaced && w.State != model.WorkerRestarting && now.Sub(s.launched[ref]) >= orderResend:
-			if a, ok := v.App(e.App); ok {
-				s.launched[ref] = now
-				orders = append(orders, model.WorkerDown{Launch: s.launch(fence, a, e)})
+		s.l.shield(ref.App, "ordering an executor", func() {
+			switch {
+			case e.State == model.ExecutorPlaced && w.State != model.WorkerRestarting && now.Sub(s.launched[ref]) >= orderResend:
+				if a, ok := v.App(e.App); ok {
+					s.launched[ref] = now
+					orders = append(orders, model.WorkerDown{Launch: s.launch(fence, a, e)})
+				}
+			case e.State == model.ExecutorKilling && now.Sub(s.killed[ref]) >= orderResend:
+				s.killed[ref] = now
+				orders = append(orders, model.WorkerDown{Kill: &model.KillOrder{Fence: fence, Ref: ref, GraceMilli: model.KillGraceMilli, Reason: e.Reason}})
 			}
-		case e.State == model.ExecutorKilling && now.Sub(s.killed[ref]) >= orderResend:
-			s.killed[ref] = now
-			orders = append(orders, model.WorkerDown{Kill: &model.KillOrder{Fence: fence, Ref: ref, GraceMilli: model.KillGraceMilli, Reason: e.Reason}})
-		}
+		})
 		return true
 	})
 	orders = append(orders, s.endedApps(v, fence, unfinished)...)

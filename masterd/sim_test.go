@@ -42,6 +42,8 @@ type simCluster struct {
 	dirs []string
 	log  hclog.Logger
 	ms   []*simMaster
+	// deps changes what the masters are handed; nil = nothing.
+	deps func(n int, d *Deps)
 }
 
 type simMaster struct {
@@ -49,24 +51,29 @@ type simMaster struct {
 	host   string
 	cancel context.CancelFunc
 	done   chan error
+	fails  bool // it is meant to end with an error
 }
 
 // simulate runs a scenario once per seed, each in a bubble of its own.
 func simulate(t *testing.T, scenario func(t *testing.T, c *simCluster)) {
 	t.Helper()
 	for seed := range simSeeds(t) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-			synctest.Test(t, func(t *testing.T) {
-				rnd := rand.New(rand.NewSource(int64(seed)))
-				c := &simCluster{t: t, rnd: rnd, net: simnet.New(rand.New(rand.NewSource(int64(seed)))), dirs: dirs, log: testLogger(t)}
-				scenario(t, c)
-				c.stop()
-				// Timers of the libraries run out in virtual time.
-				time.Sleep(2 * time.Minute)
-			})
-		})
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { simulateSeed(t, int64(seed), scenario) })
 	}
+}
+
+// simulateSeed runs a scenario once.
+func simulateSeed(t *testing.T, seed int64, scenario func(t *testing.T, c *simCluster)) {
+	t.Helper()
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewSource(seed))
+		c := &simCluster{t: t, rnd: rnd, net: simnet.New(rand.New(rand.NewSource(seed))), dirs: dirs, log: testLogger(t)}
+		scenario(t, c)
+		c.stop()
+		// Timers of the libraries run out in virtual time.
+		time.Sleep(2 * time.Minute)
+	})
 }
 
 func hostName(n int) string { return fmt.Sprintf("m%d", n+1) }
@@ -83,10 +90,14 @@ func (c *simCluster) start(n int) *simMaster {
 	for i := range c.dirs {
 		join = append(join, c.addr(i)+":7072")
 	}
+	deps := Deps{Logger: c.log, Network: host}
+	if c.deps != nil {
+		c.deps(n, &deps)
+	}
 	m, err := New(Config{
 		DataDir: c.dirs[n], Bind: c.addr(n), Join: join, BootstrapExpect: len(c.dirs),
 		GRPCPort: 7070, RaftPort: 7071, SerfPort: 7072, HTTPPort: 8080,
-	}, Deps{Logger: c.log, Network: host})
+	}, deps)
 	if err != nil {
 		c.t.Fatalf("start %s: %v", hostName(n), err)
 	}
@@ -102,7 +113,7 @@ func (c *simCluster) stop() {
 		m.cancel()
 	}
 	for _, m := range c.ms {
-		if err := <-m.done; err != nil {
+		if err := <-m.done; (err != nil) != m.fails {
 			c.t.Errorf("master %s: %v", m.host, err)
 		}
 	}

@@ -248,6 +248,10 @@ func (n *Node) close() error {
 	select {
 	case <-finished:
 	case <-timer.C:
+		go func() { // no use to anybody who ends the process now
+			<-finished
+			_ = n.stores.close()
+		}()
 		close(n.done)
 		n.tasks.Wait()
 		return errors.Join(transErr, fmt.Errorf("close raft: %w: it has not stopped within %s", model.ErrUnavailable, closeLimit))
