@@ -67,22 +67,47 @@ func (c *Cluster) Starts() int {
 }
 
 // Rest heals the network, starts the masters that are down, and waits until nothing is left to do: masters agree, books
-// balance.
+// balance, whoever wants executors has them or nothing is free.
 func (c *Cluster) Rest() {
 	c.t.Helper()
+	c.Net.Heal()
+	c.calm()
+	for host := range c.dark {
+		c.Net.Isolate(host)
+	}
 	for _, m := range c.masters {
 		if !m.Up() {
 			c.RestartMaster(m)
 		}
 	}
-	c.Net.Heal()
-	c.Net.SetLoss(0)
-	c.Net.SetDatagramLoss(0)
 	if len(c.masters) == 0 {
 		return
 	}
 	c.Settled(restBound)
-	c.Until("the cluster is at rest", restBound, func() error { return errors.Join(c.agreed(), c.balanced(), c.idle()) })
+	c.Until("the cluster is at rest", restBound, func() error {
+		return errors.Join(c.agreed(), c.balanced(), c.idle(), c.served())
+	})
+}
+
+// served says whether an application waits for something that is free. It looks at applications without a driver that ask
+// for one core per executor, as those of this package do.
+func (c *Cluster) served() error {
+	v := c.View()
+	free := 0
+	v.Workers(func(w *model.Worker) bool {
+		if w.State == model.WorkerAlive {
+			free += w.Offer.Cores - v.Usage(w.ID).Cores
+		}
+		return true
+	})
+	var errs []error
+	v.ActiveApps(func(a *model.App) bool {
+		if a.Spec.Kind == model.AppKindCommand && a.Spec.Completions == 0 && a.Live[0] < a.Spec.Executors && free > 0 {
+			errs = append(errs, fmt.Errorf("%s (%s) has %d of %d executors, and %d cores are free", a.ID, a.Spec.Name, a.Live[0], a.Spec.Executors, free))
+		}
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 // balanced compares the state with what really runs.

@@ -31,7 +31,11 @@ const (
 	poll = 10 * time.Millisecond
 	// maxLogBytes bounds what a failure shows.
 	maxLogBytes = 1 << 20
+
+	defaultLatency = simnet.DefaultLatency
 )
+
+func newRand(seed int64) *rand.Rand { return rand.New(rand.NewSource(seed)) }
 
 // Cluster is one cluster of one seed. Its methods are for the scenario's goroutine only, unless they say otherwise.
 type Cluster struct {
@@ -43,6 +47,9 @@ type Cluster struct {
 	Expect int
 	// WorkerTimeout is how long the leader waits for a silent worker: the default.
 	WorkerTimeout time.Duration
+	// ClockRate is how fast the clocks of workers' machines run that are started from now on: 1 is the bubble's own. It
+	// is for CLOCK_BOOTTIME only, by which leases go.
+	ClockRate float64
 	// Tune changes what a master is started with, if it is set.
 	Tune func(host string, cfg *masterd.Config, deps *masterd.Deps)
 
@@ -54,7 +61,8 @@ type Cluster struct {
 	workers []*Worker
 	drivers []*Driver
 	clients []*client.Client
-	ghosts  []*process // killed, and not yet wound up
+	ghosts  []*process      // killed, and not yet wound up
+	dark    map[string]bool // machines without power
 	books   ledger
 }
 
@@ -80,9 +88,10 @@ func RunSeed(t *testing.T, seed int64, scenario func(t *testing.T, c *Cluster)) 
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{
 			t: t, dir: dir, log: log,
-			Net:           simnet.New(rand.New(rand.NewSource(seed))),
-			Rand:          rand.New(rand.NewSource(seed)),
-			WorkerTimeout: 10 * time.Second,
+			Net:           simnet.New(newRand(seed)),
+			Rand:          newRand(seed),
+			dark:          make(map[string]bool),
+			WorkerTimeout: 10 * time.Second, ClockRate: 1,
 		}
 		c.books.init()
 		// Deferred, because a scenario that fails leaves by runtime.Goexit and everything must end for the bubble to.

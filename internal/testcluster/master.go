@@ -127,7 +127,7 @@ func (c *Cluster) KillMaster(m *Master) {
 // RestartMaster starts a master that is down. Its machine gets power if it has none.
 func (c *Cluster) RestartMaster(m *Master) {
 	c.t.Helper()
-	c.Net.Rejoin(m.Host)
+	c.powerOn(m.Host)
 	for i := range c.masters {
 		if c.masters[i] == m {
 			c.StartMaster(i)
@@ -139,6 +139,7 @@ func (c *Cluster) RestartMaster(m *Master) {
 func (c *Cluster) PowerOff(host string) {
 	c.t.Helper()
 	c.Net.Isolate(host)
+	c.dark[host] = true
 	for _, m := range c.masters {
 		if m.Host == host && m.Up() {
 			c.KillMaster(m)
@@ -151,4 +152,12 @@ func (c *Cluster) PowerOff(host string) {
 		}
 	}
 	c.Net.Crash(host)
+}
+
+// powerOn ends a loss of power. Any other isolation stays.
+func (c *Cluster) powerOn(host string) {
+	if c.dark[host] {
+		delete(c.dark, host)
+		c.Net.Rejoin(host)
+	}
 }

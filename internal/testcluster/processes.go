@@ -25,6 +25,7 @@ var errAgentGone = errors.New("the agent was killed")
 // processes is what runs on one worker's machine, and the keeper's notes on its disk. It outlives the worker.
 type processes struct {
 	host  string
+	rate  float64 // of the machine's clock
 	run   func(req keeper.StartRequest) program
 	books *ledger
 
@@ -48,8 +49,8 @@ type pretended struct {
 	gone  chan struct{} // closed when it has ended
 }
 
-func newProcesses(host string, books *ledger, run func(keeper.StartRequest) program) *processes {
-	return &processes{host: host, run: run, books: books, all: make(map[string]*pretended), nextPID: firstPID}
+func newProcesses(host string, rate float64, books *ledger, run func(keeper.StartRequest) program) *processes {
+	return &processes{host: host, rate: rate, run: run, books: books, all: make(map[string]*pretended), nextPID: firstPID}
 }
 
 // life is one start of the worker as seen by the keeper.
@@ -172,7 +173,7 @@ func (ps *processes) start(req keeper.StartRequest) (keeper.Started, error) {
 	if ps.all[req.Key] != nil {
 		return keeper.Started{}, &keeper.Error{Reason: keeper.ReasonDuplicateKey, Detail: req.Key}
 	}
-	if req.Leased && ps.lease.TermAt <= sinceBoot() {
+	if req.Leased && ps.lease.TermAt <= ps.sinceBoot() {
 		return keeper.Started{}, &keeper.Error{Reason: keeper.ReasonLeaseOver, Detail: req.Key}
 	}
 	ps.nextPID++
@@ -209,10 +210,11 @@ func (ps *processes) renew(l keeper.Lease) {
 	defer ps.mu.Unlock()
 	ps.dropLease()
 	ps.lease = l
-	now := sinceBoot()
+	now := ps.sinceBoot()
+	in := func(at time.Duration) time.Duration { return time.Duration(float64(at-now) / ps.rate) }
 	ps.ends = []*time.Timer{
-		time.AfterFunc(l.TermAt-now, func() { ps.expire(l, syscall.SIGTERM) }),
-		time.AfterFunc(l.KillAt-now, func() { ps.expire(l, syscall.SIGKILL) }),
+		time.AfterFunc(in(l.TermAt), func() { ps.expire(l, syscall.SIGTERM) }),
+		time.AfterFunc(in(l.KillAt), func() { ps.expire(l, syscall.SIGKILL) }),
 	}
 }
 
@@ -235,9 +237,11 @@ func (ps *processes) expire(l keeper.Lease, sig syscall.Signal) {
 	}
 }
 
-// sinceBoot is the clock of leases in a bubble, whose time begins at midnight UTC of 2000-01-01.
-func sinceBoot() time.Duration {
-	return time.Since(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)) + time.Hour
+// sinceBoot is the machine's clock of leases, which may run faster or slower than that of the bubble, whose time begins at
+// midnight UTC of 2000-01-01.
+func (ps *processes) sinceBoot() time.Duration {
+	passed := time.Since(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC))
+	return time.Hour + time.Duration(float64(passed)*ps.rate)
 }
 
 // agentEnd is the worker's connection to its keeper.

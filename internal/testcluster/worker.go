@@ -58,7 +58,7 @@ func (c *Cluster) StartWorkerOn(host string, cfg workerd.Config) *Worker {
 		}
 	}
 	w := &Worker{Host: host, cfg: cfg}
-	w.procs = newProcesses(host, &c.books, programs(func() *simnet.Host { return c.Net.Host(host) }, c.log.Named(host)))
+	w.procs = newProcesses(host, c.ClockRate, &c.books, programs(func() *simnet.Host { return c.Net.Host(host) }, c.log.Named(host)))
 	c.workers = append(c.workers, w)
 	c.RestartWorker(w)
 	return w
@@ -70,12 +70,13 @@ func (c *Cluster) RestartWorker(w *Worker) {
 	if w.Up() {
 		c.t.Fatalf("start worker: %s runs", w.Host)
 	}
-	c.Net.Rejoin(w.Host)
+	c.powerOn(w.Host)
 	host := c.Net.Restart(c.Net.Host(w.Host).Name())
 	w.life = &life{ps: w.procs}
 	var err error
 	w.Worker, err = workerd.New(w.cfg, workerd.Deps{
 		Logger: c.log.Named(w.Host), ExecutorExe: []string{executorProgram}, Network: host, Runner: w.life.open,
+		SinceBoot: w.procs.sinceBoot,
 	})
 	if err != nil {
 		c.t.Fatalf("start worker %s: %v", w.Host, err)
