@@ -31,11 +31,12 @@ type Worker struct {
 	log   hclog.Logger
 	ready chan struct{}
 
-	mu   sync.Mutex
-	id   model.WorkerID
-	grpc string
-	serf string
-	http string
+	mu    sync.Mutex
+	id    model.WorkerID
+	grpc  string
+	serf  string
+	http  string
+	agent *agent
 }
 
 // New checks what it is given. It opens nothing.
@@ -61,6 +62,17 @@ func (w *Worker) SerfAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.
 
 // HTTPAddr is the advertised "host:port" of the web server.
 func (w *Worker) HTTPAddr() string { w.mu.Lock(); defer w.mu.Unlock(); return w.http }
+
+// Status is what /json answers. It fails before Ready and once the worker has ended.
+func (w *Worker) Status(ctx context.Context) (Status, error) {
+	w.mu.Lock()
+	a := w.agent
+	w.mu.Unlock()
+	if a == nil {
+		return Status{}, errors.New("the worker has not started yet")
+	}
+	return a.status(ctx)
+}
 
 // parts is what the steps of a start put together.
 type parts struct {
@@ -356,6 +368,7 @@ func (w *Worker) assemble(p *parts) {
 func (w *Worker) announce(p *parts) {
 	w.mu.Lock()
 	w.id, w.grpc, w.serf, w.http = p.id.id, p.offer.GRPCAddr, p.offer.SerfAddr, p.offer.HTTPAddr
+	w.agent = p.agent
 	w.mu.Unlock()
 	w.log.Info("worker started", "incarnation", p.id.incarnation, "grpc", w.grpc, "serf", w.serf, "http", w.http,
 		"work_dir", p.dir.path)
