@@ -118,7 +118,14 @@ func workerStatusTable(w io.Writer, v workerd.Status) error {
 }
 
 func heritage(h workerd.Heritage) string {
-	return fmt.Sprintf("%d executors adopted, %d had ended meanwhile", h.Adopted, h.Ended)
+	return fmt.Sprintf("%s adopted, %d had ended meanwhile", executors(h.Adopted), h.Ended)
+}
+
+func executors(n int) string {
+	if n == 1 {
+		return "1 executor"
+	}
+	return fmt.Sprintf("%d executors", n)
 }
 
 // handoverFlags are those of what keeps executors.
@@ -279,11 +286,11 @@ func newWorkerStop(s Streams) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("process %d of the worker is still there: %w", v.Process.PID, err)
 		}
-		what := fmt.Sprintf("%d executors were ended", len(live(v)))
+		what := "ended "
 		if keep {
-			what = fmt.Sprintf("%d executors run on for at most %s", len(live(v)), hand.window)
+			what = "within " + hand.window.String() + " its next start finds "
 		}
-		_, err = fmt.Fprintf(s.Out, "%s stopped: %s\n", v.Worker, what)
+		_, err = fmt.Fprintf(s.Out, "%s stopped: %s%s\n", v.Worker, what, executors(len(live(v))))
 		return err
 	}
 	return cmd

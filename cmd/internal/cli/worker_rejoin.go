@@ -45,7 +45,7 @@ func newWorkerRejoin(s Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		confirm := func(own, theirs string, executors int) error { return confirmRejoin(s, yes, own, theirs, executors) }
+		confirm := func(own, theirs string, running int) error { return confirmRejoin(s, yes, own, theirs, running) }
 		id, err := rejoinRunning(cmd.Context(), workerd.NewControl(conf.DataDir), confirm)
 		if errors.Is(err, workerd.ErrNotRunning) {
 			id, err = rejoinStopped(cmd.Context(), conf, confirm)
@@ -60,7 +60,7 @@ func newWorkerRejoin(s Streams) *cobra.Command {
 }
 
 // rejoinRunning speaks to the worker itself, which knows who has refused it.
-func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(own, theirs string, executors int) error) (string, error) {
+func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(own, theirs string, running int) error) (string, error) {
 	v, err := control.Status(ctx)
 	switch {
 	case err != nil:
@@ -80,7 +80,7 @@ func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(ow
 }
 
 // rejoinStopped changes what the next start reads.
-func rejoinStopped(ctx context.Context, conf config.WorkerConfig, confirm func(own, theirs string, executors int) error) (id string, err error) {
+func rejoinStopped(ctx context.Context, conf config.WorkerConfig, confirm func(own, theirs string, running int) error) (id string, err error) {
 	st, err := workerd.OpenStopped(conf.DataDir)
 	if err != nil {
 		return "", err
@@ -125,10 +125,10 @@ func clusterOf(ctx context.Context, conf config.WorkerConfig, remembered []strin
 }
 
 // confirmRejoin shows what is given up for what, and asks.
-func confirmRejoin(s Streams, yes bool, own, theirs string, executors int) error {
+func confirmRejoin(s Streams, yes bool, own, theirs string, running int) error {
 	_, _ = fmt.Fprintf(s.Err, "the worker belongs to cluster %s\nits masters are of cluster  %s\n", own, theirs)
-	if executors > 0 {
-		_, _ = fmt.Fprintf(s.Err, "%d executors of the former run and will be ended by the latter\n", executors)
+	if running > 0 {
+		_, _ = fmt.Fprintf(s.Err, "running here for the former: %s; the latter ends what it does not know\n", executors(running))
 	}
 	if yes {
 		return nil
