@@ -22,8 +22,8 @@ func onWorkers(c *testcluster.Cluster, n int) (leader *testcluster.Master, app m
 	return leader, app
 }
 
-// busy returns a worker that runs something.
-func busy(t *testing.T, c *testcluster.Cluster) *testcluster.Worker {
+// busyWorker returns a worker that runs something.
+func busyWorker(t *testing.T, c *testcluster.Cluster) *testcluster.Worker {
 	t.Helper()
 	for _, w := range c.Workers() {
 		if len(c.OnWorker(w)) > 0 {
@@ -61,7 +61,7 @@ func TestSimAKilledWorkerIsReplacedAtOnce(t *testing.T) {
 	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
 		_, app := onWorkers(c, 3)
 		for range 3 {
-			w := busy(t, c)
+			w := busyWorker(t, c)
 			lost := c.OnWorker(w)
 			c.KillWorker(w)
 			if took := elsewhere(c, app, lost, 3, time.Second); took > 50*time.Millisecond {
@@ -78,7 +78,7 @@ func TestSimAKilledWorkerIsReplacedAtOnce(t *testing.T) {
 func TestSimAStoppedWorkerGetsNothingNewAndIsReplacedAtTheTimeout(t *testing.T) {
 	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
 		_, app := onWorkers(c, 2)
-		w := busy(t, c)
+		w := busyWorker(t, c)
 		lost := c.OnWorker(w)
 		time.Sleep(time.Duration(c.Rand.Int63n(int64(time.Second)))) // anywhere between two beats
 		c.Net.Pause(w.Host)
@@ -184,7 +184,7 @@ func TestSimPR16AReturningWorkerCausesAtMostOneReplacement(t *testing.T) {
 			away     time.Duration
 			replaced bool
 		}{{c.WorkerTimeout * 9 / 10, false}, {c.WorkerTimeout * 3 / 2, true}} {
-			w := busy(t, c)
+			w := busyWorker(t, c)
 			refs, starts := c.OnWorker(w), c.Starts()
 			// The state's time runs from the last answered beat.
 			time.Sleep(time.Duration(c.Rand.Int63n(int64(100 * time.Millisecond))))
@@ -215,7 +215,7 @@ func TestSimPR16AReturningWorkerCausesAtMostOneReplacement(t *testing.T) {
 func TestSimANewLeaderArmsItsDeadlinesAfresh(t *testing.T) {
 	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
 		leader, app := onWorkers(c, 3)
-		w := busy(t, c)
+		w := busyWorker(t, c)
 		lost := c.OnWorker(w)
 		c.Net.Isolate(w.Host)
 		time.Sleep(c.WorkerTimeout * 6 / 10)
@@ -240,7 +240,7 @@ func TestSimANewLeaderArmsItsDeadlinesAfresh(t *testing.T) {
 func TestSimAWorkerThatDiedWithTheLeaderIsFoundByTheNext(t *testing.T) {
 	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
 		leader, app := onWorkers(c, 3)
-		w := busy(t, c)
+		w := busyWorker(t, c)
 		lost := c.OnWorker(w)
 		c.KillMaster(leader)
 		c.KillWorker(w)
