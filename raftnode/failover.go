@@ -79,7 +79,7 @@ type failoverTimes struct {
 	step   time.Duration // between the first in line and the second
 	grace  time.Duration // for further answers once a majority agrees
 	again  time.Duration // after which, without a leader or an election, the next round begins
-	settle time.Duration // for an election that has begun: it is a number of writes to disk
+	settle time.Duration // for an election that has begun: it takes four writes to disk
 }
 
 func failoverTimesOf(preset string) failoverTimes {

@@ -25,16 +25,19 @@ type failoverRig struct {
 	asked  atomic.Int64 // questions sent
 	dialed atomic.Int64 // dials of the fast failover
 	open   sync.WaitGroup
+
+	lis map[model.MasterID][]net.Listener // of the present process
 }
 
 // newFailoverRig starts n masters with a preset and waits until one leads and
 // the others follow it.
 func newFailoverRig(t *testing.T, seed int64, n int, preset string) *failoverRig {
 	t.Helper()
-	f := &failoverRig{}
+	f := &failoverRig{lis: make(map[model.MasterID][]net.Listener)}
 	f.rig = newRigWith(t, seed, n, func(c *Config) { c.Preset = preset }, func(r *rig, m *member, d *Deps) {
 		f.rig = r
 		f.listen(m)
+		f.lis[m.id] = append(f.lis[m.id], d.Stream)
 		d.Failover = &Failover{
 			Peers: rigAsker{f, m},
 			Ports: func(id model.MasterID) (string, string, bool) {
@@ -59,6 +62,17 @@ func (f *failoverRig) listen(m *member) {
 		f.t.Fatalf("listen on %s: %v", m.host, err)
 	}
 	f.open.Go(func() { acceptAll(l) })
+	f.lis[m.id] = []net.Listener{l}
+}
+
+// deafen closes the listeners of a member, and none of its connections.
+func (f *failoverRig) deafen(m *member) {
+	f.t.Helper()
+	for _, l := range f.lis[m.id] {
+		if err := l.Close(); err != nil {
+			f.t.Error(err)
+		}
+	}
 }
 
 // acceptAll takes connections and closes them until the listener is closed.

@@ -105,7 +105,7 @@ func TestSimADiskThatHangsDoesNotHoldTheFailoverUp(t *testing.T) {
 	})
 }
 
-// An election is half a dozen writes to disk: the second in line must not take
+// An election is four writes to disk: the second in line must not take
 // the votes of a first that has a slow one.
 func TestSimSlowDisksSplitNoVote(t *testing.T) {
 	for _, write := range []time.Duration{2 * time.Millisecond, 8 * time.Millisecond, 20 * time.Millisecond} {
@@ -121,8 +121,8 @@ func TestSimSlowDisksSplitNoVote(t *testing.T) {
 					r.kill(lead)
 					next, took := r.elected(r.standbys(lead), 10*time.Second)
 					t.Logf("%s elected after %s", next.id, took)
-					if got := next.node.Term(); got != term+1 || took > 6*write+20*time.Millisecond {
-						t.Errorf("got term %d after %s, want %d within six writes", got, took, term+1)
+					if got := next.node.Term(); got != term+1 || took > 4*write+20*time.Millisecond {
+						t.Errorf("got term %d after %s, want %d within four writes", got, took, term+1)
 					}
 					r.close(lead)
 					r.propose("after")
@@ -160,6 +160,32 @@ func TestSimAFirewallThatResetsOneStandbyChangesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// All its ports refuse, everywhere, and one of its connections has closed: as
+// long as it has another one its process lives.
+func TestSimALeaderWithAnOpenConnectionIsNotGone(t *testing.T) {
+	simulate(t, func(t *testing.T, seed int64) {
+		r := newFailoverRig(t, seed, 3, PresetLAN)
+		defer r.stop()
+		lead := r.settle()
+		term := lead.node.Term()
+		r.deafen(lead)
+		for range 10 {
+			for _, m := range r.standbys(lead) {
+				m.node.failover.noteLink(lead.id, false)
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		if r.asked.Load() > 0 || r.tookOver() {
+			t.Errorf("%d questions, took over: %v", r.asked.Load(), r.tookOver())
+		}
+		q := r.question(r.standbys(lead)[0], lead.id, term)
+		if reply := r.standbys(lead)[1].node.LeaderGone(t.Context(), q); reply.Gone {
+			t.Error("a standby with a connection agreed")
+		}
+		r.unchanged(lead, term)
+	})
 }
 
 // HA-17: a standby whose link flaps, with resets or in silence, never makes

@@ -73,7 +73,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, log)
 	err = guard("start raft in "+cfg.DataDir, func() error {
 		n.raft, err = raft.NewRaft(libraryConfig(cfg, log), n.state,
-			watchedLog{st.log, n.watch}, watchedStable{st.stable, n.watch}, st.snapshots, n.trans)
+			watchedLog{st.log, n.watch}, &voteStore{StableStore: watchedStable{st.stable, n.watch}}, st.snapshots, n.trans)
 		return err
 	})
 	if err != nil {
