@@ -278,6 +278,7 @@ func TestAKeptChildIsAdoptedAndEveryExitIsKnown(t *testing.T) {
 		return err == nil
 	})
 	r.attach()
+	poll(t, "the keeper has taken note that the exit is on disk", func() bool { return r.entry("a/2").Exit != nil })
 	diff(t, "keeper", r.c.Info().Proc, keeper)
 	diff(t, "adopted", r.entry("a/0"), Entry{Key: "a/0", State: StateRunning, Proc: lives.Proc})
 	diff(t, "exit before", r.entry("a/1").Exit.Code, 11)
