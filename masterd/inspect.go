@@ -35,3 +35,25 @@ func (m *Master) Servers() ([]raftnode.Server, error) {
 // Transfer hands leadership to a voter, "" meaning the best one. It blocks
 // until that one leads, ctx ends, or five seconds have passed.
 func (m *Master) Transfer(ctx context.Context, to model.MasterID) error { return m.transfer(ctx, to) }
+
+// Sessions counts the sessions that are open with this leader; none on a
+// standby.
+func (m *Master) Sessions() (workers, drivers int) {
+	l := m.leading.Load()
+	if l == nil {
+		return 0, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.workers {
+		if s.session != nil {
+			workers++
+		}
+	}
+	for _, s := range l.drivers {
+		if s.session != nil {
+			drivers++
+		}
+	}
+	return workers, drivers
+}
