@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	// remembered: they also bound how often anybody can make a master dial.
 	refusedFor  = 5 * time.Millisecond
 	answeredFor = 20 * time.Millisecond
+	// reachInterval is how often a standby looks after its connections to the
+	// other voters.
+	reachInterval = 2 * time.Second
 	// disagreedInterval is how often it is written that the others disagree.
 	disagreedInterval = time.Minute
 )
@@ -109,9 +113,10 @@ type failover struct {
 	moved    chan struct{} // capacity 1: leader, term or state has changed
 	tasks    sync.WaitGroup
 
-	mu     sync.Mutex
-	spent  suspect   // all rounds were used on it and it was not seen since
-	warned time.Time // when a disagreement was last written
+	mu       sync.Mutex
+	reaching map[model.MasterID]bool // voters that are being reached
+	spent    suspect                 // all rounds were used on it and it was not seen since
+	warned   time.Time               // when a disagreement was last written
 
 	ctx    func() (context.Context, context.CancelFunc) // ends with closing
 	cancel context.CancelFunc
@@ -147,7 +152,7 @@ func newFailover(n *Node, deps Failover) *failover {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &failover{
 		n: n, log: n.log, deps: deps, times: failoverTimesOf(n.cfg.Preset),
-		wake: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), reaching: make(map[model.MasterID]bool),
 		ctx:    func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		cancel: cancel,
 	}
@@ -230,15 +235,45 @@ func (f *failover) run(closing <-chan struct{}) {
 		case <-ctx.Done():
 		}
 	})
+	tick := time.NewTicker(reachInterval)
+	defer tick.Stop()
 	for {
 		select {
 		case <-closing:
 			return
+		case <-tick.C:
+			f.reachVoters()
+			continue
 		case <-f.wake:
 		}
 		who := f.followed.get()
 		f.lookAfter(ctx, who)
 		f.rest(ctx, who)
+	}
+}
+
+// reachVoters keeps a connection to each voter in the library's pool: standbys
+// have no other use for one, and making it when a vote is asked for would cost
+// several ways there and back.
+func (f *failover) reachVoters() {
+	at := f.n.standing()
+	voters, err := f.n.voters()
+	if at.state != raft.Follower || err != nil || !slices.Contains(voters, f.n.cfg.ID) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range voters {
+		if id == f.n.cfg.ID || id == at.leader || f.reaching[id] {
+			continue
+		}
+		f.reaching[id] = true
+		f.tasks.Go(func() {
+			f.n.trans.reach(id)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			delete(f.reaching, id)
+		})
 	}
 }
 

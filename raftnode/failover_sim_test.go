@@ -41,6 +41,28 @@ func TestSimAKilledLeaderIsReplacedWithinMilliseconds(t *testing.T) {
 	}
 }
 
+// A vote waits for no connection to be made.
+func TestSimStandbysHaveConnectionsForTheirVotes(t *testing.T) {
+	simulate(t, func(t *testing.T, seed int64) {
+		r := newFailoverRig(t, seed, 3, PresetWAN)
+		defer r.stop()
+		const way = 40 * time.Millisecond
+		r.net.SetLatency(way, 0)
+		time.Sleep(2 * reachInterval)
+		lead := r.settle()
+		r.kill(lead)
+		// The loss, two dials, the question (for which this rig dials) and its
+		// two dials, the vote.
+		if next, took := r.elected(r.standbys(lead), 10*time.Second); took > (1+2+2+2+2)*way+time.Millisecond {
+			t.Errorf("%s elected after %s", next.id, took)
+		} else {
+			t.Logf("%s elected after %s", next.id, took)
+		}
+		r.close(lead)
+		r.propose("after")
+	})
+}
+
 // The master whose log is newest is elected, not the one with the lower id.
 func TestSimTheNewestLogTakesOver(t *testing.T) {
 	simulate(t, func(t *testing.T, seed int64) {

@@ -119,6 +119,20 @@ func (t *transport) DecodePeer(b []byte) raft.ServerAddress {
 	return raft.ServerAddress(addr)
 }
 
+// reach makes sure that there is a connection to a member, for a message that is
+// to come. What it sends changes nothing, see quiesce. It blocks until the
+// member answers, or for transportTimeout, or until Close.
+func (t *transport) reach(id model.MasterID) {
+	addr, ok := t.resolve(id)
+	if !ok {
+		return
+	}
+	err := t.AppendEntries(raft.ServerID(id), routeTo(id, addr), &raft.AppendEntriesRequest{RPCHeader: t.header()}, &raft.AppendEntriesResponse{})
+	if err != nil {
+		t.log.Debug("a voter cannot be reached", "voter", string(id), "err", err)
+	}
+}
+
 // Consumer implements raft.Transport.
 func (t *transport) Consumer() <-chan raft.RPC { return t.vetted }
 
