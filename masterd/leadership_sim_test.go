@@ -134,7 +134,7 @@ func (c *simCluster) others(than *simMaster) []*simMaster {
 }
 
 // The set-up of a leader takes longer than most terms last. It is too long for
-// many seeds: TestSimLeadershipIsHandedAround has those.
+// many seeds: testcluster.TestSimHA09LeadershipIsHandedAround has those.
 func TestHA09LeadershipThatFlapsLeavesOneLoopPerTerm(t *testing.T) {
 	simulateSeed(t, 9, func(t *testing.T, c *simCluster) {
 		const flaps = 500

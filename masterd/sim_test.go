@@ -15,7 +15,6 @@ import (
 
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/internal/simnet"
-	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
 
@@ -33,8 +32,10 @@ func simSeeds(t *testing.T) int {
 	return n
 }
 
-// simCluster is a cluster of masters over a simulated network in virtual time,
-// with production timeouts and stores on disk.
+// simCluster is masters over a simulated network in virtual time, with
+// production timeouts and stores on disk, for scenarios that have to reach into
+// a master. All others are in internal/testcluster, which this package's own
+// tests cannot import.
 type simCluster struct {
 	t    *testing.T
 	rnd  *rand.Rand
@@ -198,121 +199,5 @@ func (c *simCluster) agree() {
 			}
 		}
 		return nil
-	})
-}
-
-// TestSimBootstrap is HA-21: racing first starts found exactly one cluster.
-func TestSimBootstrap(t *testing.T) {
-	simulate(t, func(t *testing.T, c *simCluster) {
-		c.net.SetDatagramLoss(0.3)
-		for _, n := range c.rnd.Perm(len(c.dirs)) {
-			c.start(n)
-			time.Sleep(time.Duration(c.rnd.Int63n(int64(2 * time.Second))))
-		}
-		_, took := c.settled(20 * time.Second)
-		t.Logf("one cluster after %s of virtual time", took)
-		c.net.SetDatagramLoss(0)
-		c.agree()
-	})
-}
-
-// TestSimLeaderIsCutOff is HA-08 and HA-37: an isolated leader acknowledges
-// nothing, another takes over, and after the heal all replicas are equal.
-func TestSimLeaderIsCutOff(t *testing.T) {
-	simulate(t, func(t *testing.T, c *simCluster) {
-		for n := range c.dirs {
-			c.start(n)
-		}
-		old, _ := c.settled(20 * time.Second)
-		var rest []*simMaster
-		for _, m := range c.ms {
-			if m != old {
-				rest = append(rest, m)
-			}
-		}
-		cl := c.client(rest...)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if _, err := cl.RegisterApp(ctx, sleeper("before")); err != nil {
-			t.Fatal(err)
-		}
-		c.net.Isolate(old.host)
-		if _, err := (clusterService{old.Master}).RegisterApp(ctx, rpc.CallInfo{RequestID: "stale"}, sleeper("stale")); err == nil {
-			t.Error("the isolated leader acknowledged a registration")
-		} else if !errors.Is(err, model.ErrOutcomeUnknown) && !errors.Is(err, model.ErrNotLeader) {
-			t.Errorf("got error %v, want outcome unknown or not leader", err)
-		}
-		began := time.Now()
-		reply, err := cl.RegisterApp(ctx, sleeper("after"))
-		if err != nil {
-			t.Fatalf("register while the old leader is cut off: %v", err)
-		}
-		// The client knew the old leader: it must not wait out its attempt.
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("accepted by the new leader after %s, want at most 3 s", took)
-		}
-		if old.leading.Load() != nil {
-			t.Error("the isolated leader still believes that it leads")
-		}
-		if _, err := (clusterService{old.Master}).App(ctx, rpc.AppRequest{ID: string(reply.App), Strong: true}); err == nil {
-			t.Error("the isolated leader answered a strong read")
-		}
-		c.net.Heal()
-		c.until("the old leader follows", 10*time.Second, func() error {
-			if _, ok := old.fsm.View().App(reply.App); !ok {
-				return errors.New("it lacks the new application")
-			}
-			return nil
-		})
-		c.agree()
-		if err := cl.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestSimLeadershipIsHandedAround is HA-09: many changes of leadership leave
-// one leader loop whose belief is Raft's.
-func TestSimLeadershipIsHandedAround(t *testing.T) {
-	simulate(t, func(t *testing.T, c *simCluster) {
-		for n := range c.dirs {
-			c.start(n)
-		}
-		c.settled(20 * time.Second)
-		cl := c.client(c.ms...)
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-		defer cancel()
-		for range 20 {
-			leader, err := c.leader()
-			if err == nil {
-				err = leader.transfer(ctx, "")
-			}
-			if err != nil {
-				t.Logf("transfer: %v", err)
-			}
-			time.Sleep(time.Duration(c.rnd.Int63n(int64(300 * time.Millisecond))))
-		}
-		c.until("a registration after the last change", 5*time.Second, func() error {
-			_, err := cl.RegisterApp(ctx, sleeper("late"))
-			return err
-		})
-		time.Sleep(2 * beliefInterval)
-		leaders := 0
-		for _, m := range c.ms {
-			_, leads := m.node.Belief()
-			if scope := m.leading.Load() != nil; scope != leads {
-				t.Errorf("%s: leader scope %v, raft leads %v", m.host, scope, leads)
-			}
-			if leads {
-				leaders++
-			}
-		}
-		if leaders != 1 {
-			t.Errorf("got %d leaders, want 1", leaders)
-		}
-		c.agree()
-		if err := cl.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }

@@ -144,27 +144,53 @@ func (c *Cluster) WorkerState(w *Worker) model.WorkerState {
 	return ""
 }
 
-// Running waits until exactly n executors of an application are RUNNING and no others are unfinished.
+// Running waits until exactly n executors of an application are RUNNING and no others are unfinished, and returns them by
+// id.
 func (c *Cluster) Running(app model.AppID, n int, limit time.Duration) []model.ExecutorRef {
 	c.t.Helper()
+	c.Until(fmt.Sprintf("%d executors of %s are RUNNING", n, app), limit, func() error { return c.IsRunning(app, n) })
 	var refs []model.ExecutorRef
-	c.Until(fmt.Sprintf("%d executors of %s are RUNNING", n, app), limit, func() error {
-		refs = nil
-		var others []string
-		c.View().Executors(app, func(e *model.Executor) bool {
-			if e.State == model.ExecutorRunning {
-				refs = append(refs, e.Ref())
-			} else {
-				others = append(others, fmt.Sprintf("%s is %s", e.Ref(), e.State))
-			}
-			return true
-		})
-		if len(refs) != n || len(others) > 0 {
-			return fmt.Errorf("%d run, %v", len(refs), others)
-		}
-		return nil
+	c.View().Executors(app, func(e *model.Executor) bool {
+		refs = append(refs, e.Ref())
+		return true
 	})
 	return refs
+}
+
+// IsRunning is what Running waits for.
+func (c *Cluster) IsRunning(app model.AppID, n int) error {
+	running := 0
+	var others []string
+	c.View().Executors(app, func(e *model.Executor) bool {
+		if e.State == model.ExecutorRunning {
+			running++
+		} else {
+			others = append(others, fmt.Sprintf("%s is %s", e.Ref(), e.State))
+		}
+		return true
+	})
+	if running != n || len(others) > 0 {
+		return fmt.Errorf("%d run, %v", running, others)
+	}
+	return nil
+}
+
+// Attached says whether every worker that is up has a session with the leader, by its own word.
+func (c *Cluster) Attached() error {
+	leader, err := c.Leader()
+	if err != nil {
+		return err
+	}
+	for _, w := range c.Workers() {
+		status, err := w.Status(context.Background())
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Host, err)
+		}
+		if status.Leader != leader.GRPCAddr() {
+			return fmt.Errorf("%s has its session with %q, the leader is %s", w.Host, status.Leader, leader.GRPCAddr())
+		}
+	}
+	return nil
 }
 
 // OnWorker lists the unfinished executors that the state has on a worker.

@@ -190,7 +190,7 @@ func (c *Cluster) startLoad(callers int) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{cancel: cancel}
 	for i := range callers {
-		cl, seed := c.clientOn(fmt.Sprintf("client%d", i+1)), c.Rand.Int63()
+		cl, seed := c.ClientOn(fmt.Sprintf("client%d", i+1)), c.Rand.Int63()
 		l.wg.Go(func() { c.caller(ctx, cl, fmt.Sprintf("caller%d", i+1), seed) })
 	}
 	return l

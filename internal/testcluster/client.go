@@ -20,10 +20,11 @@ const callBound = time.Minute
 // Client talks to the cluster from the host "client". It knows the given masters, all expected ones if none is given.
 func (c *Cluster) Client(masters ...*Master) *client.Client {
 	c.t.Helper()
-	return c.clientOn("client", masters...)
+	return c.ClientOn("client", masters...)
 }
 
-func (c *Cluster) clientOn(host string, masters ...*Master) *client.Client {
+// ClientOn is Client on another host.
+func (c *Cluster) ClientOn(host string, masters ...*Master) *client.Client {
 	c.t.Helper()
 	var addrs []string
 	for _, m := range masters {
@@ -90,7 +91,7 @@ func (c *Cluster) StartDriver(name string, n int) *Driver {
 		Name: name, CoresMax: n, Executors: model.TargetUnlimited, Profile: model.Profile{Cores: 1, MemoryMiB: 64},
 	}
 	d, err := driver.New(driver.Config{
-		Client: c.clientOn(host), Spec: spec, Listen: c.Addr(host) + ":0", ListenOn: c.Net.Host(host).Listen,
+		Client: c.ClientOn(host), Spec: spec, Listen: c.Addr(host) + ":0", ListenOn: c.Net.Host(host).Listen,
 		Logger: c.log.Named(host),
 	})
 	if err != nil {

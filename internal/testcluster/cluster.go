@@ -50,6 +50,8 @@ type Cluster struct {
 	// ClockRate is how fast the clocks of workers' machines run that are started from now on: 1 is the bubble's own. It
 	// is for CLOCK_BOOTTIME only, by which leases go.
 	ClockRate float64
+	// Serial is for the scenario to count with.
+	Serial int
 	// Tune changes what a master is started with, if it is set.
 	Tune func(host string, cfg *masterd.Config, deps *masterd.Deps)
 
@@ -230,6 +232,12 @@ func isDriver(c *Cluster, p *process) bool {
 func (c *Cluster) dataDir(host string) string {
 	c.dirs++
 	return filepath.Join(c.dir, fmt.Sprintf("%s-%d", host, c.dirs))
+}
+
+// Fatalf ends the test as failed.
+func (c *Cluster) Fatalf(format string, args ...any) {
+	c.t.Helper()
+	c.t.Fatalf(format, args...)
 }
 
 // Logf writes a line into the log of the cluster, among those of the processes.
