@@ -25,6 +25,8 @@ type fakeLeader struct {
 	leads  bool
 	silent bool // beats are not answered
 	mute   bool // planned restarts are not agreed to
+	// lag is how late beats are answered; something else is said at once.
+	lag time.Duration
 	// cluster, if set, is compared with that of a Hello, as a master does; refusals counts.
 	cluster  model.ClusterIdentity
 	refusals int
@@ -168,9 +170,12 @@ func (s *fakeSession) read() {
 			return
 		}
 		s.leader.mu.Lock()
-		silent, mute := s.leader.silent, s.leader.mute
+		silent, mute, lag := s.leader.silent, s.leader.mute, s.leader.lag
 		s.leader.mu.Unlock()
 		switch {
+		case up.Beat != nil && lag > 0:
+			s.send(model.WorkerDown{RestartOK: &model.RestartOK{}}) // nobody has asked for it
+			time.AfterFunc(lag, func() { s.send(model.WorkerDown{BeatAck: up.Beat}) })
 		case up.Beat != nil && !silent:
 			s.send(model.WorkerDown{BeatAck: up.Beat})
 		case up.Report != nil:

@@ -78,6 +78,36 @@ func TestPR15SingletonsLiveOnAsLongAsSomeLeaderAnswers(t *testing.T) {
 	}
 }
 
+// What counts is when a beat was sent, not when its answer came: the leader counts from in between.
+func TestPR15AnswersThatComeLateRenewNothing(t *testing.T) {
+	leader := newFakeLeader(t)
+	newRig(t, leader.addr)
+	s := leader.welcomed(3)
+	s.singleton(ref(0), "/bin/sleep", "1000")
+	s.run(ref(1), "/bin/sleep", "1000")
+	s.reported(ref(0), model.ExecutorRunning)
+	kept := s.reported(ref(1), model.ExecutorRunning).PID
+	// SIGTERM is due after a second. Two steps, so that there is never a second without an answer.
+	leader.set(func() { leader.lag = 600 * time.Millisecond })
+	s.run(ref(2), "/bin/sleep", "1")
+	s.reported(ref(2), model.ExecutorExited)
+	if s.report(ref(0)).State != model.ExecutorRunning {
+		t.Errorf("answers that came in time did not count: %+v", s.report(ref(0)))
+	}
+	leader.set(func() { leader.lag = 1200 * time.Millisecond })
+	if got := s.reported(ref(0), model.ExecutorLost); got.Reason != reasonSingleton {
+		t.Errorf("report %+v", got)
+	}
+	select {
+	case <-s.gone:
+		t.Error("the session ended: nothing is shown")
+	default:
+	}
+	if !isRunning(kept) {
+		t.Error("an executor of the policy keep was ended")
+	}
+}
+
 // A worker's process that is stopped cannot end anything; its keeper does.
 func TestPR15AStoppedWorkerDoesNotKeepSingletonsAlive(t *testing.T) {
 	leader := newFakeLeader(t)
