@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -12,6 +13,15 @@ import (
 const (
 	recheckAfter   = 250 * time.Millisecond
 	recheckTimeout = 500 * time.Millisecond
+	// recheckEvery is how often the others are asked at first, quickRechecks
+	// times: an election ends at any moment. Then it is every recheckAfter.
+	recheckEvery  = 50 * time.Millisecond
+	quickRechecks = 20
+	// silentAfter is how long a question for a sign of life is open before a
+	// master counts as silent, once others name another leader. It has been
+	// asked before they do, so that a frozen leader costs no more than its
+	// replacement.
+	silentAfter = 100 * time.Millisecond
 	// maxLeaderLag is how long the master that names a leader may not have
 	// heard it: what it names after that may be what the call waits for the
 	// end of.
@@ -24,20 +34,16 @@ const (
 // given up and f follows that hint. A leader that is cut off or frozen, and a
 // standby that is cut off and holds the call, would keep the caller until the
 // attempt's time-out otherwise; a leader that is only slow, and a standby that
-// forwards or waits for an election like all the others, is waited for. stop ends the watch and joins it; attempts that
-// are answered sooner cost one timer.
+// forwards or waits for an election like all the others, is waited for. stop
+// ends the watch and joins it; attempts that are answered sooner cost one timer.
 func (c *Client) watchAttempt(ctx context.Context, f *LeaderFinder, addr string, giveUp context.CancelFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	timer := time.AfterFunc(recheckAfter, func() {
 		defer close(done)
-		for ctx.Err() == nil {
-			if next := c.askOthers(ctx, f, addr); next != "" && c.stuck(ctx, addr) && ctx.Err() == nil {
-				f.Failed(addr, rpc.NotLeader(next))
-				giveUp()
-				return
-			}
-			pause(ctx, recheckAfter)
+		if next := c.awaitStuck(ctx, f, addr); next != "" {
+			f.Failed(addr, rpc.NotLeader(next))
+			giveUp()
 		}
 	})
 	return func() {
@@ -63,11 +69,41 @@ func (c *Client) askOthers(ctx context.Context, f *LeaderFinder, addr string) st
 	return ""
 }
 
-// stuck reports whether the master at addr gives no sign of life, or knows no
-// leader.
-func (c *Client) stuck(ctx context.Context, addr string) bool {
-	st, err := c.askState(ctx, addr)
-	return err != nil || st.LeaderAddr == ""
+// awaitStuck returns the leader that others name once the master at addr gives
+// no sign of life, or knows no leader; "" when ctx ends first.
+func (c *Client) awaitStuck(ctx context.Context, f *LeaderFinder, addr string) string {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	var asked time.Time
+	var well chan bool // answers the question that is open; nil = none is
+	for n := 0; ctx.Err() == nil; n++ {
+		if well == nil {
+			answer := make(chan bool, 1)
+			asked, well = time.Now(), answer
+			asking.Go(func() {
+				st, err := c.askState(ctx, addr)
+				answer <- err == nil && st.LeaderAddr != ""
+			})
+		}
+		next := c.askOthers(ctx, f, addr)
+		stuck := time.Since(asked) >= silentAfter
+		select {
+		case ok := <-well:
+			stuck, well = !ok, nil
+		default:
+		}
+		if next != "" && stuck && ctx.Err() == nil {
+			return next
+		}
+		if n < quickRechecks {
+			pause(ctx, recheckEvery)
+		} else {
+			pause(ctx, recheckAfter)
+		}
+	}
+	return ""
 }
 
 func (c *Client) askState(ctx context.Context, addr string) (model.Staleness, error) {
