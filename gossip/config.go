@@ -138,13 +138,13 @@ func (c Config) tags() Tags {
 func (c Config) bindAddr() string { return net.JoinHostPort(c.BindHost, strconv.Itoa(c.BindPort)) }
 
 // serfConfig builds the configuration of both libraries. c is valid.
-func (c Config) serfConfig(w *wire, a *admission, events chan<- serf.Event) (*serf.Config, error) {
+func (c Config) serfConfig(w *wire, a *admission, events chan<- serf.Event, deaf func(id string)) (*serf.Config, error) {
 	tags, err := encodeTags(c.tags())
 	if err != nil {
 		return nil, fmt.Errorf("encode tags of %s: %w", c.NodeID, err)
 	}
 	logger := c.Logger.StandardLogger(nil)
-	logger.SetOutput(newLogWriter(c.Logger))
+	logger.SetOutput(newLogWriter(c.Logger, deaf))
 
 	m := memberlist.DefaultLANConfig()
 	m.Name = c.NodeID

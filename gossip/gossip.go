@@ -34,6 +34,7 @@ type Gossip struct {
 	pumped    chan struct{} // closed to end the pump
 
 	drains sync.WaitGroup
+	deaf   chan string // peers without datagrams, for watchDatagrams
 
 	tagsMu sync.Mutex // serialises SetTags, which serf does not
 
@@ -67,6 +68,7 @@ func New(cfg Config) (*Gossip, error) {
 		queue:     newEventQueue(),
 		events:    make(chan Event),
 		pumped:    make(chan struct{}),
+		deaf:      make(chan string, maxDatagramSigns),
 	}
 	return g, nil
 }
@@ -90,7 +92,7 @@ func (g *Gossip) Start() error {
 		return errors.Join(err, w.Shutdown())
 	}
 	raw := make(chan serf.Event, serfEventBuffer)
-	conf, err := g.cfg.serfConfig(w, g.admission, raw)
+	conf, err := g.cfg.serfConfig(w, g.admission, raw, g.noteLostDatagrams)
 	if err != nil {
 		return errors.Join(err, w.Shutdown())
 	}
@@ -99,7 +101,7 @@ func (g *Gossip) Start() error {
 		return errors.Join(fmt.Errorf("start gossip of %s: %w", g.cfg.NodeID, err), w.Shutdown())
 	}
 	g.wire, g.serf = w, s
-	g.drains.Add(2)
+	g.drains.Add(3)
 	go func() {
 		defer g.drains.Done()
 		g.drain(raw)
@@ -107,6 +109,10 @@ func (g *Gossip) Start() error {
 	go func() {
 		defer g.drains.Done()
 		g.queue.pump(g.events, g.pumped)
+	}()
+	go func() {
+		defer g.drains.Done()
+		g.watchDatagrams(s, w.advertisedAddr().String(), g.pumped)
 	}()
 	g.cfg.Logger.Info("gossip started", "node", g.cfg.NodeID, "bind", w.listener.Addr().String(),
 		"advertise", w.advertisedAddr().String(), "encrypted", len(g.cfg.Keys) > 0)

@@ -70,7 +70,7 @@ func TestTwoNodesFindEachOtherAndOneFailsUpdatesAndLeaves(t *testing.T) {
 	}
 }
 
-func TestAKilledNodeThatReturnsOnAnotherPortIsAliveAgainInTime(t *testing.T) {
+func TestGO05AKilledNodeThatReturnsOnAnotherPortIsAliveAgainInTime(t *testing.T) {
 	a := start(t, worker("a", clusterA))
 	seeds := []string{a.LocalAddr()}
 	old := start(t, worker("w1", clusterA, seeds...))

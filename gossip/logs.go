@@ -24,6 +24,7 @@ const (
 // is no more than a warning to an operator.
 type logWriter struct {
 	logger hclog.Logger
+	deaf   func(id string) // told of peers that answer by streams only
 
 	mu         sync.Mutex
 	window     time.Time
@@ -33,8 +34,8 @@ type logWriter struct {
 
 var _ io.Writer = (*logWriter)(nil)
 
-func newLogWriter(logger hclog.Logger) *logWriter {
-	return &logWriter{logger: logger, seen: make(map[string]bool)}
+func newLogWriter(logger hclog.Logger, deaf func(id string)) *logWriter {
+	return &logWriter{logger: logger, deaf: deaf, seen: make(map[string]bool)}
 }
 
 // Write takes one line such as "[WARN] serf: text". It never fails.
@@ -45,6 +46,11 @@ func (w *logWriter) Write(line []byte) (int, error) {
 		if i := strings.IndexByte(text, ']'); i > 0 {
 			level, text = text[:i+1], strings.TrimSpace(text[i+1:])
 		}
+	}
+	if id, ok := lostDatagrams(text); ok {
+		w.deaf(id)
+		w.logger.Trace(text)
+		return len(line), nil
 	}
 	switch level {
 	case "[ERR]", "[ERROR]", "[WARN]":

@@ -23,7 +23,7 @@ func TestLinesOfTheLibrariesGetTheirLevels(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var logs lockedBuffer
-			w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Trace}))
+			w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Trace}), func(string) {})
 			fmt.Fprintln(w, tt.line)
 			if !strings.Contains(logs.String(), tt.want) {
 				t.Errorf("got %q, want %q in it", logs.String(), tt.want)
@@ -35,7 +35,7 @@ func TestLinesOfTheLibrariesGetTheirLevels(t *testing.T) {
 func TestComplaintsAreBoundedPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs lockedBuffer
-		w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Warn}))
+		w := newLogWriter(hclog.New(&hclog.LoggerOptions{Output: &logs, Level: hclog.Warn}), func(string) {})
 		for i := range 10 * maxComplaints {
 			fmt.Fprintln(w, "[ERR] memberlist: the same")
 			fmt.Fprintf(w, "[WARN] memberlist: different %d\n", i)

@@ -1,11 +1,9 @@
 package gossip
 
 import (
-	"math/rand"
 	"net"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,68 +11,6 @@ import (
 	"github.com/hearthd/hearth/internal/simnet"
 	"github.com/hearthd/hearth/model"
 )
-
-var _ Transport = (*simnet.Host)(nil)
-
-const simPort = 7072
-
-// simPool is a pool of nodes on a simulated network in a bubble; node i has the id and host name of its letter.
-type simPool struct {
-	t       *testing.T
-	net     *simnet.Network
-	cluster model.ClusterIdentity
-	seeds   []string
-	nodes   map[string]*node
-}
-
-// inPool runs test in virtual time with nodes of these names, all seeds of each other, once they see each other.
-func inPool(t *testing.T, cluster model.ClusterIdentity, names []string, test func(t *testing.T, p *simPool)) {
-	t.Helper()
-	if raceDetector {
-		// Minutes of virtual time are millions of short goroutines, and the
-		// detector's own table of their stacks has crashed (a SIGSEGV in
-		// StackDepot, Go 1.26.8). The tests on loopback run under it.
-		t.Skip("virtual time outgrows the race detector")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		p := &simPool{
-			t: t, net: simnet.New(rand.New(rand.NewSource(7))), cluster: cluster, nodes: map[string]*node{},
-		}
-		for _, name := range names {
-			p.seeds = append(p.seeds, net.JoinHostPort(p.net.Host(name).IP().String(), strconv.Itoa(simPort)))
-		}
-		for _, name := range names {
-			p.start(name, name)
-		}
-		p.waitAll(10*time.Second, StatusAlive, names...)
-		test(t, p)
-		for _, n := range p.nodes {
-			n.stop()
-		}
-		time.Sleep(time.Minute) // the libraries' last timers
-	})
-}
-
-// start runs the node called id on a host.
-func (p *simPool) start(id, host string) {
-	p.t.Helper()
-	cfg := worker(id, p.cluster, p.seeds...)
-	cfg.BindHost, cfg.BindPort = "", simPort
-	cfg.Transport = p.net.Host(host)
-	cfg.Rand = rand.New(rand.NewSource(int64(len(p.nodes))))
-	p.nodes[id] = start(p.t, cfg)
-}
-
-// waitAll waits until each of the nodes sees all of these nodes in a status.
-func (p *simPool) waitAll(limit time.Duration, want Status, ids ...string) {
-	p.t.Helper()
-	deadline := time.Now().Add(limit)
-	for _, viewer := range ids {
-		for _, id := range ids {
-			waitStatus(p.t, time.Until(deadline), p.nodes[viewer], id, want)
-		}
-	}
-}
 
 func TestASilentNodeFailsInTimeAndRejoinsAfterTheHeal(t *testing.T) {
 	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
@@ -91,7 +27,7 @@ func TestASilentNodeFailsInTimeAndRejoinsAfterTheHeal(t *testing.T) {
 	})
 }
 
-func TestACrashedMachineReturnsOnAnotherAddress(t *testing.T) {
+func TestGO05ACrashedMachineIsAliveOnAnotherAddressInTime(t *testing.T) {
 	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
 		p.net.Isolate("c")
 		p.net.Crash("c")
@@ -114,7 +50,7 @@ func TestACrashedMachineReturnsOnAnotherAddress(t *testing.T) {
 	})
 }
 
-func TestPartsOfASplitPoolFindEachOtherAfterALongTime(t *testing.T) {
+func TestGO04PartsOfASplitPoolFindEachOtherAfterALongTime(t *testing.T) {
 	inPool(t, clusterA, []string{"a", "b", "c", "d"}, func(t *testing.T, p *simPool) {
 		p.net.Split([]string{"a", "b"}, []string{"c", "d"})
 		time.Sleep(10 * time.Minute)
@@ -163,42 +99,16 @@ func TestABadNetworkMakesNobodyFail(t *testing.T) {
 	}
 }
 
-func TestABlockedReaderNeverBlocksGossip(t *testing.T) {
-	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
-		const updates = 1000
-		tags := p.nodes["b"].cfg.Tags
-		for i := range updates { // nobody reads the events of a
-			tags.Incarnation = uint64(i + 2)
-			if err := p.nodes["b"].SetTags(tags); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(time.Minute)
-		for _, viewer := range []string{"b", "c"} {
-			if got := seen(p.nodes[viewer].Gossip)["a"]; got != StatusAlive {
-				t.Errorf("%s thinks a is %s, want %s", viewer, got, StatusAlive)
-			}
-		}
-		latest := map[string]Member{}
-		for done := false; !done; {
-			select {
-			case ev := <-p.nodes["a"].Events():
-				if ev.Kind == MemberFailed {
-					t.Errorf("false failure of %s", ev.Member.ID)
-				}
-				latest[ev.Member.ID] = ev.Member
-			case <-time.After(time.Second):
-				done = true
-			}
-		}
-		want := map[string]Member{}
-		for _, m := range p.nodes["a"].Members() {
-			want[m.ID] = m
-		}
-		if diff := cmp.Diff(want, latest); diff != "" {
-			t.Errorf("what the events said at last, against Members (-want +got):\n%s", diff)
-		}
-	})
+// same compares members, by id, with what a node knows.
+func same(t *testing.T, what string, g *Gossip, got map[string]Member) {
+	t.Helper()
+	want := map[string]Member{}
+	for _, m := range g.Members() {
+		want[m.ID] = m
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 func TestMastersThatFindTheirClusterOneAfterTheOtherStayTogether(t *testing.T) {
