@@ -69,7 +69,7 @@ test: ## unit, property, transcript and virtual-time tests
 .PHONY: race
 race: ## the tests of all packages with goroutines under the race detector (RACE=packages)
 	@command -v gcc >/dev/null || command -v clang >/dev/null || $(MAKE) --no-print-directory cc
-	HEARTH_SIM_SEEDS=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(RACE_TIMEOUT) $(RACE)
+	HEARTH_SIM_SEEDS=1 HEARTH_SIM_SCHEDULES=40 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(RACE_TIMEOUT) $(RACE)
 
 .PHONY: cc
 cc: # the race detector is linked by a C compiler, which a bare machine lacks
@@ -83,6 +83,13 @@ cc: # the race detector is linked by a C compiler, which a bare machine lacks
 sim: ## virtual-time cluster scenarios (SEEDS=n); a failure prints its seed
 	HEARTH_SIM_SEEDS=$(SEEDS) $(GO) test -run '^TestSim' -count=1 -timeout $(SIM_TIMEOUT) \
 		$$(grep -rlE '^func TestSim' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
+
+SIM_FULL_TIMEOUT ?= 3h
+
+.PHONY: sim-full
+sim-full: ## simulations with the full counts of the field reports, which take long
+	HEARTH_SIM_FULL=1 HEARTH_SIM_SCHEDULES=10000 HEARTH_SIM_SEEDS=200 $(GO) test -run 'TestSim(HA01|HA02|HA28|HA34)' \
+		-count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
 
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with

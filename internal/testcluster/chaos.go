@@ -25,7 +25,7 @@ const (
 // Meanwhile applications are submitted and killed. It returns with the cluster as broken as it happens to be.
 func (c *Cluster) Chaos(duration time.Duration) {
 	c.t.Helper()
-	load := c.startLoad(2)
+	load := c.StartLoad(2)
 	end := time.Now().Add(duration)
 	var repairs []repair
 	for time.Now().Before(end) {
@@ -43,7 +43,7 @@ func (c *Cluster) Chaos(duration time.Duration) {
 			repairs = append(repairs, r)
 		}
 	}
-	load.stop()
+	load.Stop()
 }
 
 // repair undoes a fault, not before a time.
@@ -179,16 +179,17 @@ func (c *Cluster) changeLeader() {
 	}
 }
 
-// load is callers that submit and kill applications.
-type load struct {
+// Load is callers that submit and kill applications.
+type Load struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-func (c *Cluster) startLoad(callers int) *load {
+// StartLoad starts callers that submit and kill applications until Stop.
+func (c *Cluster) StartLoad(callers int) *Load {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{cancel: cancel}
+	l := &Load{cancel: cancel}
 	for i := range callers {
 		cl, seed := c.ClientOn(fmt.Sprintf("client%d", i+1)), c.Rand.Int63()
 		l.wg.Go(func() { c.caller(ctx, cl, fmt.Sprintf("caller%d", i+1), seed) })
@@ -196,7 +197,8 @@ func (c *Cluster) startLoad(callers int) *load {
 	return l
 }
 
-func (l *load) stop() {
+// Stop lets the calls under way end.
+func (l *Load) Stop() {
 	l.cancel()
 	l.wg.Wait()
 }

@@ -34,5 +34,6 @@ func randomFaults(t *testing.T, c *testcluster.Cluster) {
 		}
 	}
 	c.Rest()
+	t.Logf("%s; %d processes were started", c.Told(), c.Starts())
 	c.Kill(c.Submit(testcluster.Sleepers("last", 1)))
 }

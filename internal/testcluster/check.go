@@ -28,11 +28,12 @@ type ledger struct {
 	starts   map[string]string // executor -> host that started it
 	living   map[string]int    // processes of an executor
 	faults   []string          // rules that were broken as it happened
+	dials    map[string]int    // of executors, by their host
 	launched int
 }
 
 func (l *ledger) init() {
-	l.starts, l.living = make(map[string]string), make(map[string]int)
+	l.starts, l.living, l.dials = make(map[string]string), make(map[string]int), make(map[string]int)
 }
 
 func (l *ledger) submitted(s submission) {
@@ -59,11 +60,37 @@ func (l *ledger) ended(_, executor string) {
 	l.living[executor]--
 }
 
+func (l *ledger) dialled(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dials[host]++
+}
+
+// Dials is how often the executors on a host have dialled their drivers.
+func (c *Cluster) Dials(host string) int {
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	return c.books.dials[host]
+}
+
 // Starts is how many processes were started so far on all workers.
 func (c *Cluster) Starts() int {
 	c.books.mu.Lock()
 	defer c.books.mu.Unlock()
 	return c.books.launched
+}
+
+// Told sums up what callers were told so far.
+func (c *Cluster) Told() string {
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	acknowledged := 0
+	for _, s := range c.books.subs {
+		if s.err == nil {
+			acknowledged++
+		}
+	}
+	return fmt.Sprintf("%d of %d registrations were acknowledged", acknowledged, len(c.books.subs))
 }
 
 // Rest heals the network, starts the masters that are down, and waits until nothing is left to do: masters agree, books

@@ -62,6 +62,7 @@ type Cluster struct {
 	masters []*Master
 	workers []*Worker
 	drivers []*Driver
+	relays  []*Relay
 	clients []*client.Client
 	ghosts  []*process      // killed, and not yet wound up
 	dark    map[string]bool // machines without power
@@ -200,6 +201,9 @@ func (c *Cluster) windUp() {
 		if m.Up() {
 			all = append(all, m.proc)
 		}
+	}
+	for _, r := range c.relays {
+		all = append(all, r.proc)
 	}
 	for _, p := range all {
 		p.cancel()

@@ -4,6 +4,7 @@ package testcluster
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,7 +44,7 @@ func Sleepers(name string, n int) model.AppSpec {
 //	hearth-executor           is a real executor
 //
 // Anything else is a "sleep forever".
-func programs(host func() *simnet.Host, log hclog.Logger) func(keeper.StartRequest) program {
+func programs(host func() *simnet.Host, books *ledger, log hclog.Logger) func(keeper.StartRequest) program {
 	return func(req keeper.StartRequest) program {
 		switch {
 		case req.Argv[0] == "sleep" && len(req.Argv) == 2:
@@ -60,7 +61,7 @@ func programs(host func() *simnet.Host, log hclog.Logger) func(keeper.StartReque
 				return func(_, _ <-chan struct{}) keeper.Exit { return keeper.Exit{Code: n} }
 			}
 		case filepath.Base(req.Argv[0]) == executorProgram:
-			return executorOf(req, host(), log)
+			return executorOf(req, host(), books, log)
 		}
 		return sleeper(0)
 	}
@@ -89,7 +90,7 @@ func sleeper(d time.Duration) program {
 }
 
 // executorOf runs a real executor in the bubble. Its tasks are real processes, for which virtual time stands still.
-func executorOf(req keeper.StartRequest, host *simnet.Host, log hclog.Logger) program {
+func executorOf(req keeper.StartRequest, host *simnet.Host, books *ledger, log hclog.Logger) program {
 	env := make(map[string]string)
 	for _, kv := range req.Env {
 		name, value, _ := strings.Cut(kv, "=")
@@ -103,7 +104,11 @@ func executorOf(req keeper.StartRequest, host *simnet.Host, log hclog.Logger) pr
 			log.Error("executor not started", "err", err)
 			return keeper.Exit{Code: 1}
 		}
-		cfg.Env, cfg.Dial, cfg.Logger = req.Env, host.Dial, log
+		cfg.Env, cfg.Logger = req.Env, log
+		cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			books.dialled(host.Name())
+			return host.Dial(ctx, addr)
+		}
 		ended := make(chan error, 1)
 		go func() { ended <- executor.Run(ctx, cfg) }()
 		select {

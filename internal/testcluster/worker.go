@@ -58,7 +58,7 @@ func (c *Cluster) StartWorkerOn(host string, cfg workerd.Config) *Worker {
 		}
 	}
 	w := &Worker{Host: host, cfg: cfg}
-	w.procs = newProcesses(host, c.ClockRate, &c.books, programs(func() *simnet.Host { return c.Net.Host(host) }, c.log.Named(host)))
+	w.procs = newProcesses(host, c.ClockRate, &c.books, programs(func() *simnet.Host { return c.Net.Host(host) }, &c.books, c.log.Named(host)))
 	c.workers = append(c.workers, w)
 	c.RestartWorker(w)
 	return w

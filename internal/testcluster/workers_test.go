@@ -73,7 +73,7 @@ func TestSimHA02FiftyWorkersFollowEveryChangeOfTheLeader(t *testing.T) {
 	const workers = 50
 	moves, kills := 100, 30
 	if os.Getenv("HEARTH_SIM_FULL") == "" { // the row's counts take minutes
-		moves, kills = 5, 2
+		moves, kills = 3, 1
 	}
 	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		c.StartMasters(3)
@@ -144,7 +144,7 @@ func TestSimHA26ABoxWithLeaderAndWorkerLosesPower(t *testing.T) {
 func TestSimHA28AHundredRestartsOfMastersKillNothing(t *testing.T) {
 	restarts := 100
 	if os.Getenv("HEARTH_SIM_FULL") == "" {
-		restarts = 15
+		restarts = 8
 	}
 	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		_, app, refs := busy(c)
