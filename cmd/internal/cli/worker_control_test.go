@@ -28,8 +28,14 @@ func TestWithoutAWorkerItsCommandsSayWhere(t *testing.T) {
 
 func TestWrongUseOfTheWorkersCommandsIsAUsageError(t *testing.T) {
 	for _, args := range [][]string{
-		{"restart", "--window", "1s"}, {"restart", "--window", "1h"}, {"restart", "now"}, {"stop", "--window", "30s"}, {"stop", "--force"},
-		{"status", "-o", "xml"}, {"rejoin", "please"}, {"frobnicate"},
+		{"restart", "--window", "1s"},
+		{"restart", "--window", "1h"},
+		{"restart", "now"},
+		{"stop", "--window", "30s"},
+		{"stop", "--force"},
+		{"status", "-o", "xml"},
+		{"rejoin", "please"},
+		{"frobnicate"},
 	} {
 		if code, _, stderr := runLine(t, append([]string{"worker"}, args...)...); code != exitUsage || stderr == "" {
 			t.Errorf("%q: exit code %d, errors %q", args, code, stderr)
