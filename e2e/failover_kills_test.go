@@ -62,16 +62,16 @@ func TestHA06LeadersAreKilledUnderLoadAndNothingAcknowledgedIsLost(t *testing.T)
 	e, ports, rec := newEars(t), newReservation(t), history.NewRecorder()
 	flappers := startFlappers(t, c)
 	l := startLoad(t, c, rec, seed, loadClients)
-	var took []time.Duration
+	var took delays
 	for n := range kills {
-		took = append(took, c.killLeader(t, e, ports, rec, n))
+		took.add(c.killLeader(t, e, ports, rec, n))
 		l.more()
 	}
 	e.whole(t, c)
 	l.end(t)
-	report(t, "kill -9 of the leader to the answer at a client that knew only standbys", took)
+	took.report(t, "kill -9 of the leader to the answer at a client that knew only standbys")
 	c.prove(t, e, rec, flappers)
-	switch p50, p99 := percentile(took, 50), percentile(took, 99); {
+	switch p50, p99 := percentile(took.answered, 50), percentile(took.answered, 99); {
 	case full && (p50 > killP50 || p99 > killP99):
 		t.Errorf("p50 %s and p99 %s, want at most %s and %s", p50, p99, killP50, killP99)
 	case p50 > killMedian:
@@ -81,7 +81,7 @@ func TestHA06LeadersAreKilledUnderLoadAndNothingAcknowledgedIsLost(t *testing.T)
 
 // killLeader kills the leader, measures until a client that knew only standbys
 // has registered an application, and brings the dead master back.
-func (c *cluster) killLeader(t *testing.T, e *ears, ports *reservation, rec *history.Recorder, n int) time.Duration {
+func (c *cluster) killLeader(t *testing.T, e *ears, ports *reservation, rec *history.Recorder, n int) delay {
 	t.Helper()
 	leader, before := e.whole(t, c)
 	took := c.answeredAfter(t, leader, rec, fmt.Sprintf("probe-%03d", n), func() error { return leader.proc.handle.Signal(syscall.SIGKILL) })
@@ -106,7 +106,7 @@ func (c *cluster) killLeader(t *testing.T, e *ears, ports *reservation, rec *his
 // answeredAfter harms the leader and returns how long after that a registration
 // was acknowledged to a client that has never made a call and knows only the
 // other masters.
-func (c *cluster) answeredAfter(t *testing.T, leader *node, rec *history.Recorder, name string, harm func() error) time.Duration {
+func (c *cluster) answeredAfter(t *testing.T, leader *node, rec *history.Recorder, name string, harm func() error) delay {
 	t.Helper()
 	cl, err := client.New(client.Config{Masters: grpcAddrs(c.others(leader)), Principal: "probe"})
 	if err != nil {
@@ -133,7 +133,57 @@ func (c *cluster) answeredAfter(t *testing.T, leader *node, rec *history.Recorde
 	if err = errors.Join(err, cl.Close()); err != nil {
 		t.Fatalf("register %s at the standbys of %s: %v", name, leader.name, err)
 	}
-	return took
+	return delay{answered: took, elected: c.electedAfter(t, leader, harmed)}
+}
+
+// delay is what one harm to a leader cost.
+type delay struct {
+	answered time.Duration // until a client of the standbys had its answer
+	elected  time.Duration // of that, until a master was elected, by its log
+}
+
+type delays struct{ answered, elected []time.Duration }
+
+func (d *delays) add(one delay) {
+	d.answered = append(d.answered, one.answered)
+	d.elected = append(d.elected, one.elected)
+}
+
+func (d *delays) report(t testing.TB, what string) {
+	t.Helper()
+	report(t, what, d.answered)
+	report(t, "… of that until a master was elected", d.elected)
+}
+
+// electedLine is what a master logs when it begins to lead.
+const electedLine = "elected: entering leader scope"
+
+// electedAfter finds in the logs of the other masters how long after a moment
+// the first of them was elected.
+func (c *cluster) electedAfter(t testing.TB, but *node, since time.Time) time.Duration {
+	t.Helper()
+	first := time.Duration(-1)
+	for _, m := range c.others(but) {
+		text, err := os.ReadFile(c.dataDir(m) + ".log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			stamp, _, _ := strings.Cut(line, " ")
+			at, err := time.Parse(time.RFC3339Nano, stamp)
+			if err != nil || !strings.Contains(line, electedLine) {
+				continue
+			}
+			// The log has whole milliseconds.
+			if d := at.Sub(since.Truncate(time.Millisecond)); d >= 0 && (first < 0 || d < first) {
+				first = d
+			}
+		}
+	}
+	if first < 0 {
+		t.Errorf("no log says %q after %s", electedLine, since.Format(time.RFC3339Nano))
+	}
+	return first
 }
 
 // percentile is the nearest-rank one.

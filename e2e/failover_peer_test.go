@@ -208,9 +208,10 @@ func TestFailoverIsNoSlowerThanThatOfEtcd(t *testing.T) {
 		name string
 		sig  syscall.Signal
 	}{{"kill -9", syscall.SIGKILL}, {"SIGSTOP", syscall.SIGSTOP}} {
-		var ours, theirs []time.Duration
+		var ours delays
+		var theirs []time.Duration
 		for pair := range pairs {
-			us := func() { ours = append(ours, c.trial(t, e, ports, rec, kind.sig, pair)) }
+			us := func() { ours.add(c.trial(t, e, ports, rec, kind.sig, pair)) }
 			them := func() { theirs = append(theirs, peer.trial(t, kind.sig)) }
 			order := []func(){us, them}
 			if pair%2 == 1 {
@@ -220,9 +221,9 @@ func TestFailoverIsNoSlowerThanThatOfEtcd(t *testing.T) {
 				run()
 			}
 		}
-		report(t, kind.name+", hearth", ours)
+		ours.report(t, kind.name+", hearth")
 		report(t, kind.name+", etcd  ", theirs)
-		low, mid, high := ratio(ours, theirs)
+		low, mid, high := ratio(ours.answered, theirs)
 		t.Logf("%s, hearth / etcd: median ratio %.2f, 95 %% between %.2f and %.2f", kind.name, mid, low, high)
 		if high > 1 {
 			t.Errorf("%s: the ratio may be above 1", kind.name)
@@ -231,7 +232,7 @@ func TestFailoverIsNoSlowerThanThatOfEtcd(t *testing.T) {
 	c.prove(t, e, rec, "")
 }
 
-func (c *cluster) trial(t *testing.T, e *ears, ports *reservation, rec *history.Recorder, sig syscall.Signal, n int) time.Duration {
+func (c *cluster) trial(t *testing.T, e *ears, ports *reservation, rec *history.Recorder, sig syscall.Signal, n int) delay {
 	t.Helper()
 	if sig == syscall.SIGKILL {
 		return c.killLeader(t, e, ports, rec, n)

@@ -33,15 +33,15 @@ func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
 	stops, full := numberFrom(t, stopsVariable, stopsDefault)
 	c := newCluster(t, size{workers: 2})
 	e, rec := newEars(t), history.NewRecorder()
-	var took []time.Duration
+	var took delays
 	for n := range stops {
 		leader, _ := e.whole(t, c)
-		took = append(took, c.freezeLeader(t, leader, rec, fmt.Sprintf("probe-%03d", n)))
+		took.add(c.freezeLeader(t, leader, rec, fmt.Sprintf("probe-%03d", n)))
 	}
 	e.whole(t, c)
-	report(t, "SIGSTOP of the leader to the answer at a client that knew only standbys", took)
+	took.report(t, "SIGSTOP of the leader to the answer at a client that knew only standbys")
 	c.prove(t, e, rec, "")
-	switch p50, p99 := percentile(took, 50), percentile(took, 99); {
+	switch p50, p99 := percentile(took.answered, 50), percentile(took.answered, 99); {
 	case full && (p50 > stopP50 || p99 > stopP99):
 		t.Errorf("p50 %s and p99 %s, want at most %s and %s", p50, p99, stopP50, stopP99)
 	case p50 > stopMedian:
@@ -51,7 +51,7 @@ func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
 
 // freezeLeader pauses the leader until a client that knew only standbys has
 // registered an application, and returns how long that took.
-func (c *cluster) freezeLeader(t *testing.T, leader *node, rec *history.Recorder, name string) time.Duration {
+func (c *cluster) freezeLeader(t *testing.T, leader *node, rec *history.Recorder, name string) delay {
 	t.Helper()
 	took := c.answeredAfter(t, leader, rec, name, func() error {
 		leader.paused = true

@@ -164,33 +164,3 @@ func TestALeaderThatIsToldToStopHandsOver(t *testing.T) {
 		t.Errorf("executors changed (-before +after):\n%s", diff)
 	}
 }
-
-// A paused leader is replaced; when it wakes up it is a standby with the same
-// state (design 6: nobody acts on a lease).
-func TestAPausedLeaderComesBackAsAStandby(t *testing.T) {
-	c := newCluster(t, size{workers: 2})
-	app := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
-	before := pids(c.awaitRunning(t, app, 2))
-	old := c.leader(t)
-	old.stop(t)
-	paused := time.Now()
-	next := c.leader(t)
-	t.Logf("%s leads %s after the pause of %s", next.name, time.Since(paused).Round(time.Millisecond), old.name)
-	r := c.run(t, "submit", "--", "sleep", "600").wantCode(t, 0)
-	t.Logf("a submission with a paused master in the list took %s", r.took.Round(time.Millisecond))
-	old.cont(t)
-	eventually(t, leaderWithin, "the old leader follows", func() string {
-		v, err := old.view()
-		if err != nil {
-			return err.Error()
-		}
-		if v.Staleness.Leader == "" || string(v.Staleness.Leader) == old.ID {
-			return fmt.Sprintf("it names %q", v.Staleness.Leader)
-		}
-		return ""
-	})
-	c.awaitRunning(t, r.app(t), 1)
-	if diff := cmp.Diff(before, pids(c.awaitRunning(t, app, 2))); diff != "" {
-		t.Errorf("executors changed (-before +after):\n%s", diff)
-	}
-}
