@@ -22,6 +22,9 @@ const (
 	// remembered: they also bound how often anybody can make a master dial.
 	refusedFor  = 5 * time.Millisecond
 	answeredFor = 20 * time.Millisecond
+	// dyingFor is how long the kernel may take to close everything of a
+	// process.
+	dyingFor = 4 * time.Millisecond
 	// reachInterval is how often a standby looks after its connections to the
 	// other voters.
 	reachInterval = 2 * time.Second
@@ -95,7 +98,7 @@ func failoverTimesOf(preset string) failoverTimes {
 		step:   scaled(15 * time.Millisecond),
 		grace:  scaled(5 * time.Millisecond),
 		again:  scaled(40 * time.Millisecond),
-		settle: scaled(100 * time.Millisecond),
+		settle: scaled(200 * time.Millisecond),
 	}
 }
 
@@ -156,7 +159,7 @@ func newFailover(n *Node, deps Failover) *failover {
 		ctx:    func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		cancel: cancel,
 	}
-	f.ports = &portProbe{dial: deps.Dial, ports: deps.Ports, limit: f.times.ask, ctx: f.ctx}
+	f.ports = &portProbe{dial: deps.Dial, ports: deps.Ports, limit: f.times.ask, ctx: f.ctx, log: f.log}
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, f.observe))
 	if at := n.standing(); at.state == raft.Follower && at.leader != "" && f.followed.get() == (suspect{}) {
 		f.followed.set(suspect{at.leader, at.term}) // met before the observer was there

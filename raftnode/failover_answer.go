@@ -48,7 +48,7 @@ func (n *Node) agree(ctx context.Context, q LeaderGone) error {
 	if err := n.mayAgree(q, who); err != nil {
 		return err
 	}
-	if !n.failover.ports.refused(ctx, who, n.failover.tasks.Go) {
+	if !n.failover.refuses(ctx, who) {
 		return fmt.Errorf("%w: the leader's ports do not both refuse this master", model.ErrRefused)
 	}
 	if !n.failover.awaitUnlinked(ctx, who.leader, n.failover.times.ask) {

@@ -176,14 +176,14 @@ func TestWhoseLogIsNewestGoesFirstAndThenTheLowerID(t *testing.T) {
 func TestTheTimesOfTheFailoverGrowWithThePreset(t *testing.T) {
 	lan := failoverTimes{
 		ask: 100 * time.Millisecond, step: 15 * time.Millisecond, grace: 5 * time.Millisecond,
-		again: 40 * time.Millisecond, settle: 100 * time.Millisecond,
+		again: 40 * time.Millisecond, settle: 200 * time.Millisecond,
 	}
 	for preset, want := range map[string]failoverTimes{
 		PresetFast: lan,
 		PresetLAN:  lan,
 		PresetWAN: {
 			ask: 2 * time.Second / 3, step: 100 * time.Millisecond, grace: 100 * time.Millisecond / 3,
-			again: 800 * time.Millisecond / 3, settle: 2 * time.Second / 3,
+			again: 800 * time.Millisecond / 3, settle: 4 * time.Second / 3,
 		},
 	} {
 		got := failoverTimesOf(preset)
@@ -212,8 +212,8 @@ func TestPortsAreDialedOnceForEverybodyWhoAsksAtATime(t *testing.T) {
 			ports: func(id model.MasterID) (string, string, bool) {
 				return string(id) + ":1", string(id) + ":2", id != "unknown"
 			},
-			limit: 25 * time.Millisecond,
-			ctx:   func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
+			limit: 25 * time.Millisecond, log: r.log,
+			ctx: func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
 		}
 		r.net.Host("dead")
 		check := func(what string, who suspect, refused bool, want int) {

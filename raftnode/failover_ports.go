@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/hearthd/hearth/model"
 )
 
@@ -18,6 +20,7 @@ type portProbe struct {
 	ports func(model.MasterID) (raft, grpc string, ok bool)
 	limit time.Duration
 	ctx   func() (context.Context, context.CancelFunc)
+	log   hclog.Logger
 
 	mu   sync.Mutex
 	last *probe
@@ -87,19 +90,20 @@ func (p *portProbe) look(at *probe) {
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	var grpcRefused bool
+	var grpc error
 	var other sync.WaitGroup
-	other.Go(func() { grpcRefused = p.isRefused(ctx, grpcAddr) })
-	raftRefused := p.isRefused(ctx, raftAddr)
+	other.Go(func() { grpc = p.knock(ctx, grpcAddr) })
+	raft := p.knock(ctx, raftAddr)
 	other.Wait()
-	at.refused = raftRefused && grpcRefused
+	at.refused = errors.Is(raft, syscall.ECONNREFUSED) && errors.Is(grpc, syscall.ECONNREFUSED)
+	p.log.Debug("dialed the ports of the leader", "leader", string(at.who.leader), "refused", at.refused, "raft", raft, "grpc", grpc)
 }
 
-func (p *portProbe) isRefused(ctx context.Context, addr string) bool {
+// knock returns why a port cannot be reached, or nil.
+func (p *portProbe) knock(ctx context.Context, addr string) error {
 	conn, err := p.dial(ctx, addr)
 	if err == nil {
 		_ = conn.Close() // nothing was written
-		return false
 	}
-	return errors.Is(err, syscall.ECONNREFUSED)
+	return err
 }

@@ -58,13 +58,20 @@ func inLine(voters []voter) {
 	})
 }
 
+// loss is that of one leader.
+type loss struct {
+	who    suspect
+	began  time.Time
+	waited bool // once for somebody's election
+}
+
 // lookAfter finds out whether a leader is gone, and replaces it.
 func (f *failover) lookAfter(ctx context.Context, who suspect) {
 	if who.leader == "" || f.isSpent(who) {
 		return
 	}
-	began := time.Now()
-	for round := range failoverRounds {
+	l := &loss{who: who, began: time.Now()}
+	for range failoverRounds {
 		if f.n.raft.CurrentTerm() > who.term && f.awaitChange(ctx, who, f.times.settle) {
 			return
 		}
@@ -72,7 +79,7 @@ func (f *failover) lookAfter(ctx context.Context, who suspect) {
 		if at.state != raft.Follower || !at.lost(who) {
 			return
 		}
-		if over := f.round(ctx, who, at, round, began); over {
+		if over := f.round(ctx, l, at); over {
 			return
 		}
 		f.awaitChange(ctx, who, f.times.again)
@@ -102,6 +109,32 @@ func (f *failover) awaitChange(ctx context.Context, who suspect, limit time.Dura
 	}
 }
 
+// refuses reports whether both ports of a leader refuse this node. A dying
+// process closes one thing after the other: with the last connection gone and a
+// port that still answers, it looks once more.
+func (f *failover) refuses(ctx context.Context, who suspect) bool {
+	if f.ports.refused(ctx, who, f.tasks.Go) {
+		return true
+	}
+	if open, _ := f.n.trans.stream.linked(who.leader); open > 0 || !pause(ctx, dyingFor) {
+		return false
+	}
+	f.ports.doubt(who.leader)
+	return f.ports.refused(ctx, who, f.tasks.Go)
+}
+
+// pause waits and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // awaitUnlinked waits until every connection of the leader is closed: those of
 // a dead process are, once what it sent last was read.
 func (f *failover) awaitUnlinked(ctx context.Context, leader model.MasterID, limit time.Duration) bool {
@@ -123,8 +156,9 @@ func (f *failover) awaitUnlinked(ctx context.Context, leader model.MasterID, lim
 }
 
 // round makes one attempt. over means that there is nothing left to do.
-func (f *failover) round(ctx context.Context, who suspect, at standing, number int, began time.Time) (over bool) {
-	if !f.ports.refused(ctx, who, f.tasks.Go) {
+func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) {
+	who := l.who
+	if !f.refuses(ctx, who) {
 		// With a connection left it was one of several that closed; without,
 		// the process may be on its way out, or in.
 		open, _ := f.n.trans.stream.linked(who.leader)
@@ -133,7 +167,7 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, number i
 	if !f.awaitUnlinked(ctx, who.leader, f.times.again) {
 		return true
 	}
-	dialed := time.Since(began)
+	dialed := time.Since(l.began)
 	agreed, need, err := f.ask(ctx, who)
 	if err != nil {
 		f.log.Warn("cannot ask whether the leader is gone", "err", err)
@@ -149,7 +183,8 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, number i
 		if f.awaitChange(ctx, who, time.Duration(place)*f.times.step) {
 			return true
 		}
-		if number == 0 && f.anyBegun(ctx, who, agreed[:place]) {
+		if !l.waited && f.anyBegun(ctx, who, agreed[:place]) {
+			l.waited = true
 			return f.awaitChange(ctx, who, f.times.settle)
 		}
 	}
@@ -158,7 +193,7 @@ func (f *failover) round(ctx context.Context, who suspect, at standing, number i
 	}
 	f.log.Info("leader gone: its connections are closed, its ports refuse, and a majority finds the same; taking over",
 		"leader", string(who.leader), "term", who.term, "agreed", len(agreed), "needed", need, "place_in_line", place+1,
-		"dialed_after", dialed.String(), "after", time.Since(began).String())
+		"dialed_after", dialed.String(), "after", time.Since(l.began).String())
 	if err := f.n.trans.fire(func() error { return f.n.mayTimeOut(at) }, f.times.again); err != nil {
 		f.log.Warn("could not take over", "leader", string(who.leader), "term", who.term, "err", err)
 	}
