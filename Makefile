@@ -88,7 +88,7 @@ SIM_FULL_TIMEOUT ?= 3h
 
 .PHONY: sim-full
 sim-full: ## simulations with the full counts of the field reports, which take long
-	HEARTH_SIM_FULL=1 HEARTH_SIM_SCHEDULES=10000 HEARTH_SIM_SEEDS=200 $(GO) test -run 'TestSim(HA01|HA02|HA28|HA34)' \
+	HEARTH_SIM_FULL=1 HEARTH_SIM_SCHEDULES=10000 HEARTH_SIM_SEEDS=200 $(GO) test -run 'TestSim(HA01|HA02|HA28|HA34|PR15)' \
 		-count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
 
 # The race detector gives up after very long virtual time in one process, so each
@@ -190,6 +190,7 @@ tidy-check: ## go.mod is tidy and replaces nothing
 golden: ## rewrite transcripts and golden files; review the diff
 	@for dir in $$(grep -rlE 'flag\.Bool\("update"|Getenv\("UPDATE"\)' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
 		if grep -qE 'flag\.Bool\("update"' $$dir/*_test.go; then args=-update; else args=; fi; \
+		if [ $$dir = ./e2e ]; then args="-tags e2e -run Transcripts"; fi; \
 		UPDATE=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $$dir $$args; \
 	done
 
