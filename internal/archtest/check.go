@@ -30,7 +30,12 @@ type File struct {
 	Bubbles []string
 	// Calls are the names of the functions called without a qualifier.
 	Calls []string
+	// CalledBy are the same with the functions that call them.
+	CalledBy []Call
 }
+
+// Call is one function that calls another one of its package.
+type Call struct{ From, To string }
 
 // Check returns every violation of the rules, one line each with its reason, in
 // the order of the packages given.
@@ -169,10 +174,7 @@ func (c *checker) documentation(p Package) {
 }
 
 func (c *checker) files(p Package) {
-	var bubbles []string
-	for _, f := range p.Files {
-		bubbles = append(bubbles, f.Bubbles...)
-	}
+	bubbles := bubblesOf(p)
 	for _, f := range p.Files {
 		if f.Generated {
 			continue
@@ -189,6 +191,26 @@ func (c *checker) files(p Package) {
 			}
 		}
 	}
+}
+
+// bubblesOf lists the functions of a package that start bubbles, themselves or
+// through others of them.
+func bubblesOf(p Package) []string {
+	var bubbles []string
+	for _, f := range p.Files {
+		bubbles = append(bubbles, f.Bubbles...)
+	}
+	for known := -1; known != len(bubbles); {
+		known = len(bubbles)
+		for _, f := range p.Files {
+			for _, c := range f.CalledBy {
+				if slices.Contains(bubbles, c.To) && !slices.Contains(bubbles, c.From) {
+					bubbles = append(bubbles, c.From)
+				}
+			}
+		}
+	}
+	return bubbles
 }
 
 // inBubble reports whether a file starts bubbles itself or through a function of

@@ -116,7 +116,8 @@ func TestCheck(t *testing.T) {
 				pkg("low"), File{Name: "a.go", SleepLine: 7},
 				File{Name: "a_test.go", SleepLine: 8, Test: true, Calls: []string{"other"}},
 				File{Name: "b_test.go", SleepLine: 9, Test: true, Bubbles: []string{"simulate"}},
-				File{Name: "c_test.go", SleepLine: 9, Test: true, Calls: []string{"simulate"}},
+				File{Name: "c_test.go", SleepLine: 9, Test: true, Calls: []string{"simulate"}, CalledBy: []Call{{From: "few", To: "simulate"}}},
+				File{Name: "d_test.go", SleepLine: 9, Test: true, Calls: []string{"few"}},
 			)},
 			[]string{"low/a_test.go:8: must not sleep outside a testing/synctest bubble: wait for the thing itself, with a deadline"},
 		},
@@ -135,8 +136,8 @@ func TestReadFile(t *testing.T) {
 		want File
 	}{
 		{"doc.go", File{Name: "doc.go", Lines: 2, PackageDoc: "Package source is read by a test.\n"}},
-		{"goroutine.go", File{Name: "goroutine.go", Lines: 6, GoLine: 4, Calls: []string{"f"}}},
-		{"sleep_test.go", File{Name: "sleep_test.go", Lines: 12, SleepLine: 10, Test: true, Bubbles: []string{"simulate"}, Calls: []string{"sleep"}}},
+		{"goroutine.go", File{Name: "goroutine.go", Lines: 6, GoLine: 4, Calls: []string{"f"}, CalledBy: []Call{{"start", "f"}}}},
+		{"sleep_test.go", File{Name: "sleep_test.go", Lines: 12, SleepLine: 10, Test: true, Bubbles: []string{"simulate"}, Calls: []string{"sleep"}, CalledBy: []Call{{"simulate", "sleep"}}}},
 		{"generated.go", File{Name: "generated.go", Lines: 3, Generated: true}},
 	} {
 		got, err := ReadFile(filepath.Join("testdata", "source", test.file))

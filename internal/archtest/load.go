@@ -105,17 +105,26 @@ func scan(f *File, set *token.FileSet, decl ast.Decl) {
 		case *ast.CallExpr:
 			if name, ok := n.Fun.(*ast.Ident); ok {
 				f.Calls = append(f.Calls, name.Name)
+				fn, ok := decl.(*ast.FuncDecl)
+				if ok && !slices.Contains(f.CalledBy, Call{From: fn.Name.Name, To: name.Name}) {
+					f.CalledBy = append(f.CalledBy, Call{From: fn.Name.Name, To: name.Name})
+				}
 			}
 		case *ast.SelectorExpr:
 			if f.SleepLine == 0 && isName(n, "time", "Sleep") {
 				f.SleepLine = set.Position(n.Pos()).Line
 			}
-			if fn, ok := decl.(*ast.FuncDecl); ok && isName(n, "synctest", "Test") {
+			if fn, ok := decl.(*ast.FuncDecl); ok && startsBubble(n) {
 				f.Bubbles = append(f.Bubbles, fn.Name.Name)
 			}
 		}
 		return true
 	})
+}
+
+// startsBubble reports whether what is named starts a bubble.
+func startsBubble(n *ast.SelectorExpr) bool {
+	return isName(n, "synctest", "Test") || isName(n, "testcluster", "Run") || isName(n, "testcluster", "RunSeed")
 }
 
 // isName goes by the names alone: nobody imports those packages as another.
