@@ -104,6 +104,7 @@ type found struct {
 	pid     int
 	cmdline string
 	app     string // HEARTH_APP_ID, "" if it has none
+	exec    string // HEARTH_EXECUTOR_ID
 	worker  string // HEARTH_WORKER_ID
 }
 
@@ -133,6 +134,9 @@ func scan(entries map[string]bool) []found {
 			ours = ours || entries[kv]
 			if v, ok := strings.CutPrefix(kv, "HEARTH_APP_ID="); ok {
 				f.app = v
+			}
+			if v, ok := strings.CutPrefix(kv, "HEARTH_EXECUTOR_ID="); ok {
+				f.exec = v
 			}
 			if v, ok := strings.CutPrefix(kv, "HEARTH_WORKER_ID="); ok {
 				f.worker = v

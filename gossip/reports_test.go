@@ -239,7 +239,7 @@ func TestGO07ABlockedReaderNeverBlocksGossip(t *testing.T) {
 	})
 }
 
-// GO-08: time is virtual, and so are the datagrams; goroutines and memory are real. With HEARTH_FULL a day is compared
+// GO-08: time is virtual, and so are the datagrams; goroutines and memory are real. With HEARTH_SIM_FULL a day is compared
 // with its first hour, as the report asks; by default twenty minutes with the first five, which a goroutine lost per
 // failed probe (one or two a second) fails just as well. Memory is what the collector cannot free: the resident set of
 // the test's process holds what other tests have left.

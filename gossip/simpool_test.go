@@ -24,7 +24,7 @@ var _ Transport = (*simnet.Host)(nil)
 const simPort = 7072
 
 // envFull asks for the full counts and times of the field reports, where they take more than moments.
-const envFull = "HEARTH_FULL"
+const envFull = "HEARTH_SIM_FULL"
 
 // full chooses between what a report asks for and what every run of the tests can afford.
 func full[T any](asked, afforded T) T {

@@ -34,7 +34,7 @@ const (
 	envChurn  = "KEEPER_TEST_CHURN"
 	envTimes  = "KEEPER_TEST_TIMES"
 	envKeep   = "KEEPER_TEST_KEEP"
-	envFull   = "HEARTH_FULL" // full counts and times of the field reports
+	envFull   = "HEARTH_SIM_FULL" // full counts and times of the field reports
 	roleKeep  = "keeper"
 	roleAgent = "agent"
 
