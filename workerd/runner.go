@@ -61,6 +61,25 @@ func (k keeperRunner) Shutdown(ctx context.Context, grace time.Duration) error {
 	}
 }
 
+// attach attaches to the keeper of an earlier start; nil if there is none, or it is ending. One that
+// is there and does not answer yet, on a machine that is out of breath, is waited for until ctx ends:
+// to take it for dead would be to end everything that it keeps.
+func attach(ctx context.Context, log hclog.Logger, socket, worker string) (*keeper.Client, error) {
+	for {
+		c, err := keeper.Attach(ctx, socket, worker)
+		switch {
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, context.DeadlineExceeded):
+			log.Debug("no keeper to attach to", "err", err)
+			return nil, nil //nolint:nilnil // the normal case
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("the keeper of the last start does not answer: %w", err)
+		}
+		log.Warn("the keeper of the last start does not answer yet", "err", err)
+	}
+}
+
 // reap waits for a keeper which an earlier program of this process has started, so that it is no
 // zombie once it has ended. If somebody else has started it, there is nothing to do.
 func reap(pid int) {
@@ -80,8 +99,11 @@ func keeperOpener(log hclog.Logger, argv []string, dataDir string) (OpenRunner, 
 		return nil, fmt.Errorf("keeper directory: %w", err)
 	}
 	return func(ctx context.Context, worker string, known []keeper.Proc) (Runner, error) {
-		c, err := keeper.Attach(ctx, keeper.SocketPath(dir), worker)
-		if err == nil {
+		c, err := attach(ctx, log, keeper.SocketPath(dir), worker)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
 			go reap(c.Info().Proc.PID)
 			return keeperRunner{c}, nil
 		}
