@@ -140,10 +140,12 @@ func TestHA38APausedLeaderComesBackAsAStandbyThatNobodyObeys(t *testing.T) {
 	app := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 2))
 	old := c.leader(t)
-	w := newLoyal(t, model.Offer{Hostname: "127.0.0.1", Cores: 4, MemoryMiB: 64 << 10})
+	w := newLoyal(t, model.Offer{Hostname: "127.0.0.1", Cores: 1, MemoryMiB: 64 << 10})
 	w.join(t, old)
 	// It fits nowhere else, and is ordered again and again: nobody acknowledges it.
-	pending := c.run(t, "submit", "--memory", "32g", "--", "sleep", "600").wantCode(t, 0).app(t)
+	large := commandSpec("pending", 1, "sleep", "600")
+	large.Profile.MemoryMiB = 32 << 10
+	pending := c.register(t, large)
 	eventually(t, settleWithin, "the old leader orders a launch", func() string {
 		if n, _ := w.count(old.name); n == 0 {
 			return "no order came"
@@ -193,6 +195,18 @@ func TestHA38APausedLeaderComesBackAsAStandbyThatNobodyObeys(t *testing.T) {
 	}
 	c.run(t, "kill", string(pending)).wantCode(t, 0)
 	c.awaitRunning(t, r.app(t), 1)
+}
+
+// register registers an application and does not wait for it.
+func (c *cluster) register(t testing.TB, spec model.AppSpec) model.AppID {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	r, err := c.client.RegisterApp(ctx, spec)
+	if err != nil {
+		t.Fatalf("register %s: %v", spec.Name, err)
+	}
+	return r.App
 }
 
 // writeThrough registers an application at one master alone.

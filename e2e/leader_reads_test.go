@@ -36,7 +36,7 @@ func TestHA37AStrongReadNeverReturnsTheValueBefore(t *testing.T) {
 	reads := 0
 	for n := range rounds {
 		old, _ := e.whole(t, c)
-		app := c.run(t, "submit", "--memory", "512g", "--", "true").wantCode(t, 0).app(t) // it waits
+		app := c.register(t, commandSpec("old value", 4096, "true")) // it waits
 		old.stop(t)
 		cl, err := client.New(client.Config{Masters: grpcAddrs(c.others(old))})
 		if err != nil {
