@@ -209,9 +209,12 @@ func (c *Cluster) caller(ctx context.Context, cl *client.Client, name string, se
 	var mine []model.AppID
 	for n := 0; ctx.Err() == nil; n++ {
 		spec := Sleepers(fmt.Sprintf("%s-%d", name, n), 1+rnd.Intn(2))
-		if rnd.Intn(3) == 0 { // one that ends by itself
+		switch rnd.Intn(4) {
+		case 0: // one that ends by itself
 			spec.Command.Argv = []string{"sleep", "3"}
 			spec.Completions = spec.Executors
+		case 1:
+			spec.Executors, spec.Disconnect = 1, model.DisconnectSingleton
 		}
 		if app, err := c.TrySubmit(cl, spec, loadPatience); err == nil {
 			mine = append(mine, app)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hearthd/hearth/fsm"
@@ -28,12 +29,14 @@ type ledger struct {
 	starts   map[string]string // executor -> host that started it
 	living   map[string]int    // processes of an executor
 	faults   []string          // rules that were broken as it happened
+	single   map[string]int    // living processes of a singleton, by application
 	dials    map[string]int    // of executors, by their host
 	launched int
 }
 
 func (l *ledger) init() {
-	l.starts, l.living, l.dials = make(map[string]string), make(map[string]int), make(map[string]int)
+	l.starts, l.living = make(map[string]string), make(map[string]int)
+	l.single, l.dials = make(map[string]int), make(map[string]int)
 }
 
 func (l *ledger) submitted(s submission) {
@@ -42,8 +45,9 @@ func (l *ledger) submitted(s submission) {
 	l.subs = append(l.subs, s)
 }
 
-// started checks that an executor id is launched once, ever, anywhere.
-func (l *ledger) started(host, executor string) {
+// started checks that an executor id is launched once, ever, anywhere, and that nothing that runs under a lease, because
+// there may be only one of it, has a second copy. Applications of this package with the policy "singleton" want one executor.
+func (l *ledger) started(host, executor string, leased bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before, twice := l.starts[executor]; twice {
@@ -52,12 +56,22 @@ func (l *ledger) started(host, executor string) {
 	l.starts[executor] = host
 	l.living[executor]++
 	l.launched++
+	if leased {
+		app, _, _ := strings.Cut(executor, "/")
+		if l.single[app]++; l.single[app] > 1 {
+			l.faults = append(l.faults, fmt.Sprintf("singleton %s was started on %s while another copy ran", executor, host))
+		}
+	}
 }
 
-func (l *ledger) ended(_, executor string) {
+func (l *ledger) ended(executor string, leased bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.living[executor]--
+	if leased {
+		app, _, _ := strings.Cut(executor, "/")
+		l.single[app]--
+	}
 }
 
 func (l *ledger) dialled(host string) {

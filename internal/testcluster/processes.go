@@ -183,7 +183,7 @@ func (ps *processes) start(req keeper.StartRequest) (keeper.Started, error) {
 		Proc: keeper.Proc{PID: ps.nextPID, StartTicks: uint64(ps.nextPID), BootID: ps.host}, //nolint:gosec // small
 	}
 	ps.all[req.Key] = p
-	ps.books.started(ps.host, req.Key)
+	ps.books.started(ps.host, req.Key, req.Leased)
 	prog := ps.run(req)
 	go func() {
 		defer close(p.gone)
@@ -198,7 +198,7 @@ func (ps *processes) ended(p *pretended, x keeper.Exit) {
 	defer ps.mu.Unlock()
 	x.Time, x.KillRequested, x.LeaseOver = time.Now().UTC(), p.asked, p.over
 	p.entry.State, p.entry.Exit = keeper.StateExited, &x
-	ps.books.ended(ps.host, p.entry.Key)
+	ps.books.ended(p.entry.Key, p.lease)
 	if ps.all[p.entry.Key] == p && ps.keeper != nil {
 		ps.keeper.tell(keeper.Event{Kind: keeper.EventExited, Entry: p.entry})
 	}

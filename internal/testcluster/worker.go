@@ -106,7 +106,7 @@ func (c *Cluster) StopWorker(w *Worker) {
 	p := w.proc
 	w.proc = nil
 	p.cancel()
-	if err := p.join(c.t); err != nil {
+	if err := p.join(c.t); err != nil && !errors.Is(err, context.Canceled) { // it was still starting
 		c.t.Errorf("stop worker %s: %v", w.Host, err)
 	}
 }
@@ -120,14 +120,4 @@ func (c *Cluster) KillWorker(w *Worker) {
 	w.life.end()
 	c.haunt(w.proc)
 	w.proc = nil
-}
-
-// hosted finds the worker by its id.
-func (c *Cluster) hosted(id model.WorkerID) (*Worker, error) {
-	for _, w := range c.workers {
-		if w.ID() == id {
-			return w, nil
-		}
-	}
-	return nil, errors.New("no worker of this cluster")
 }

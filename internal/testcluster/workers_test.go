@@ -211,3 +211,56 @@ func TestSimTheLeaderIsKilledWhileWorkersAreBusy(t *testing.T) {
 		same(t, c, app, refs)
 	})
 }
+
+// TestSimPR15ASingletonIsDeadBeforeItsReplacementStarts cuts off the worker of a singleton whose clock runs up to 10 % fast
+// or slow. That no second copy runs meanwhile is a rule of every scenario; this one makes sure that there is a replacement,
+// and that it stays.
+func TestSimPR15ASingletonIsDeadBeforeItsReplacementStarts(t *testing.T) {
+	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
+		c.StartMasters(3)
+		for i := range 3 {
+			c.ClockRate = 0.9 + 0.2*c.Rand.Float64()
+			c.StartWorkerOn("w"+strconv.Itoa(i+1), workerd.Config{Cores: 2, MemoryMiB: 512})
+		}
+		c.Settled(20 * time.Second)
+		c.AwaitWorkers(3, 10*time.Second)
+		spec := testcluster.Sleepers("singleton", 1)
+		spec.Disconnect = model.DisconnectSingleton
+		spec.Command.Argv = []string{"deaf"} // SIGTERM does not move it
+		app := c.Submit(spec)
+		first := c.Running(app, 1, 10*time.Second)
+		var w *testcluster.Worker
+		for _, x := range c.Workers() {
+			if len(x.Runs()) > 0 {
+				w = x
+			}
+		}
+		time.Sleep(time.Duration(c.Rand.Int63n(int64(time.Second))))
+		c.Net.Isolate(w.Host)
+		died := c.Until("the worker ends it", c.WorkerTimeout, func() error {
+			if n := len(w.Runs()); n > 0 {
+				return fmt.Errorf("%d processes", n)
+			}
+			return nil
+		})
+		if limit := 8 * c.WorkerTimeout / 10; died > limit {
+			t.Errorf("it died %s after the cut, want at most 0.7 of the timeout by a clock that is 10 %% slow", died)
+		}
+		if n := c.Starts(); n != 1 {
+			t.Errorf("%d processes were started while the leader still waited", n)
+		}
+		var second []model.ExecutorRef
+		c.Until("another runs", c.WorkerTimeout, func() error {
+			if second = c.Running(app, 1, c.WorkerTimeout); slices.Equal(first, second) {
+				return fmt.Errorf("the state still has %v", first)
+			}
+			return nil
+		})
+		c.Net.Heal()
+		c.AwaitWorkers(3, 15*time.Second)
+		time.Sleep(2 * c.WorkerTimeout)
+		if now := c.Running(app, 1, time.Second); !slices.Equal(now, second) || c.Starts() != 2 {
+			t.Errorf("after the return %v runs, want %v; %d starts", now, second, c.Starts())
+		}
+	})
+}
