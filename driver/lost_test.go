@@ -149,6 +149,38 @@ func (r *rig) diligent(addr string, id model.ExecutorID, joined *sync.WaitGroup)
 	return p
 }
 
+// mute connects an executor that takes tasks and says nothing; the result tells how many it got until its stream ended.
+func (r *rig) mute(conn *rpc.Conn, id model.ExecutorID) <-chan int {
+	r.t.Helper()
+	r.cluster.place(id, 2)
+	s, err := rpc.OpenExecutorSession(context.Background(), conn)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	hello := helloOf(id)
+	if err := s.Send(model.ExecutorUp{Hello: &hello}); err != nil {
+		r.t.Fatal(err)
+	}
+	for m := (model.ExecutorDown{}); m.Welcome == nil; { // beats may come first: it may wait for its announcement
+		if m, err = s.Recv(); err != nil {
+			r.t.Fatalf("executor %d: %v, want a welcome", id, err)
+		}
+	}
+	got := make(chan int, 1)
+	go func() {
+		n := 0
+		for {
+			m, err := s.Recv()
+			if err != nil {
+				got <- n
+				return
+			}
+			n += len(m.Tasks)
+		}
+	}()
+	return got
+}
+
 // The lost executor's stream stays open: there is no event of a disconnect.
 func TestPR04ALostExecutorIsRemovedInOneStepAndGetsNoTaskAfterwards(t *testing.T) {
 	t.Parallel()
@@ -167,30 +199,7 @@ func TestPR04ALostExecutorIsRemovedInOneStepAndGetsNoTaskAfterwards(t *testing.T
 	lostWithTasks := 0
 	for run := range runs {
 		victim := model.ExecutorID(run + 1)
-		r.cluster.place(victim, 2)
-		s, err := rpc.OpenExecutorSession(context.Background(), conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hello := helloOf(victim)
-		if err := s.Send(model.ExecutorUp{Hello: &hello}); err != nil {
-			t.Fatal(err)
-		}
-		if m, err := s.Recv(); err != nil || m.Welcome == nil {
-			t.Fatalf("run %d: %+v, %v, want a welcome", run, m, err)
-		}
-		got := make(chan int, 1)
-		go func() { // it takes tasks and says nothing
-			n := 0
-			for {
-				m, err := s.Recv()
-				if err != nil {
-					got <- n
-					return
-				}
-				n += len(m.Tasks)
-			}
-		}()
+		got := r.mute(conn, victim)
 		at := rnd.IntN(tasks + 1)
 		for n := range tasks {
 			if n == at {
