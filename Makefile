@@ -90,6 +90,7 @@ SIM_FULL_TIMEOUT ?= 3h
 sim-full: ## simulations with the full counts of the field reports, which take long
 	HEARTH_SIM_FULL=1 HEARTH_SIM_SCHEDULES=10000 HEARTH_SIM_SEEDS=200 $(GO) test -run 'TestSim(HA01|HA02|HA28|HA34|PR15)' \
 		-count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
+	HEARTH_SIM_FULL=1 $(GO) test -run 'TestGO0|TestPR07' -count=1 -timeout $(SIM_FULL_TIMEOUT) ./gossip ./workerd/keeper
 
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with
