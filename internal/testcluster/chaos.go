@@ -56,15 +56,15 @@ func (c *Cluster) upTo(d time.Duration) time.Duration { return time.Duration(c.R
 
 func (c *Cluster) fault() (repair, bool) {
 	c.t.Helper()
-	mend := c.break1()
+	mend := c.breakSomething()
 	if mend == nil {
 		return repair{}, false
 	}
 	return repair{at: time.Now().Add(c.upTo(maxOutage)), mend: mend}, true
 }
 
-// break1 breaks one thing and returns how to mend it, nil if that is not needed.
-func (c *Cluster) break1() (mend func()) {
+// breakSomething breaks one thing and returns how to mend it, nil if that is not needed.
+func (c *Cluster) breakSomething() (mend func()) {
 	c.t.Helper()
 	hosts := c.Net.Hosts()
 	a, b := hosts[c.Rand.Intn(len(hosts))], hosts[c.Rand.Intn(len(hosts))]
