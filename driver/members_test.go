@@ -125,7 +125,7 @@ func TestAnExecutorThatReconnectsKeepsItsTasks(t *testing.T) {
 func TestPR05ASilentExecutorIsSuspectedFirstAndLostOnlyAtItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *Config) {
-		c.SuspectAfter, c.ExecutorTimeout = 100*time.Millisecond, time.Second
+		c.SuspectAfter, c.ExecutorTimeout = 100*time.Millisecond, 4*time.Second
 	})
 	addr := r.address()
 	r.cluster.place(0, 2)
