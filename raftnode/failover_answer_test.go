@@ -160,8 +160,11 @@ func TestSimAMessageOutlivesTheConnectionsOfBeforeARestart(t *testing.T) {
 
 func TestWhoseLogIsNewestGoesFirstAndThenTheLowerID(t *testing.T) {
 	voters := []voter{
-		{"m5", LogEnd{Index: 7, Term: 3}}, {"m4", LogEnd{Index: 9, Term: 2}}, {"m3", LogEnd{Index: 8, Term: 3}},
-		{"m2", LogEnd{Index: 8, Term: 3}}, {"m1", LogEnd{}},
+		{"m5", LogEnd{Index: 7, Term: 3}},
+		{"m4", LogEnd{Index: 9, Term: 2}},
+		{"m3", LogEnd{Index: 8, Term: 3}},
+		{"m2", LogEnd{Index: 8, Term: 3}},
+		{"m1", LogEnd{}},
 	}
 	inLine(voters)
 	var got []model.MasterID

@@ -119,22 +119,6 @@ func (f *failoverRig) standbys(lead *member) []*member {
 // kill ends a member's process at once; what is left of it reaches nobody.
 func (f *failoverRig) kill(m *member) { f.net.Crash(m.host) }
 
-// elected waits for a leader among members and returns how long that took.
-func (f *failoverRig) elected(among []*member, limit time.Duration) (*member, time.Duration) {
-	f.t.Helper()
-	began := time.Now()
-	for time.Since(began) < limit {
-		for _, m := range among {
-			if _, leading := m.node.Belief(); leading {
-				return m, time.Since(began)
-			}
-		}
-		time.Sleep(100 * time.Microsecond)
-	}
-	f.t.Fatalf("no leader within %s", limit)
-	return nil, 0
-}
-
 // fill sets what the disks do.
 func (f *failoverRig) fill(disk func(m *member, what string) error) {
 	f.mu.Lock()

@@ -396,3 +396,19 @@ func TestSimEveryKillOfAnyLeaderIsSurvived(t *testing.T) {
 		}
 	})
 }
+
+// elected waits for a leader among members and returns how long that took.
+func (f *failoverRig) elected(among []*member, limit time.Duration) (*member, time.Duration) {
+	f.t.Helper()
+	began := time.Now()
+	for time.Since(began) < limit {
+		for _, m := range among {
+			if _, leading := m.node.Belief(); leading {
+				return m, time.Since(began)
+			}
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	f.t.Fatalf("no leader within %s", limit)
+	return nil, 0
+}
