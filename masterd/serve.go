@@ -42,8 +42,10 @@ func (m *Master) sameAgain() (Config, error) {
 		addr string
 		port *int
 	}{
-		{m.grpcLis.Addr().String(), &cfg.GRPCPort}, {m.raftLis.Addr().String(), &cfg.RaftPort},
-		{m.httpLis.Addr().String(), &cfg.HTTPPort}, {m.SerfAddr(), &cfg.SerfPort},
+		{m.grpcLis.Addr().String(), &cfg.GRPCPort},
+		{m.raftLis.Addr().String(), &cfg.RaftPort},
+		{m.httpLis.Addr().String(), &cfg.HTTPPort},
+		{m.SerfAddr(), &cfg.SerfPort},
 	} {
 		_, text, err := net.SplitHostPort(p.addr)
 		if err == nil {

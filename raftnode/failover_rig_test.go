@@ -134,15 +134,6 @@ func (f *failoverRig) revive(m *member) {
 	f.start(m)
 }
 
-func (f *failoverRig) stop() {
-	for _, m := range f.members {
-		f.close(m)
-		f.net.Crash(m.host)
-	}
-	f.open.Wait()
-	time.Sleep(time.Minute)
-}
-
 // tookOver reports whether anybody has made use of the fast failover.
 func (f *failoverRig) tookOver() bool { return strings.Contains(f.logs.String(), "taking over") }
 

@@ -412,3 +412,13 @@ func (f *failoverRig) elected(among []*member, limit time.Duration) (*member, ti
 	f.t.Fatalf("no leader within %s", limit)
 	return nil, 0
 }
+
+// stop ends everything and lets the timers of the libraries run out.
+func (f *failoverRig) stop() {
+	for _, m := range f.members {
+		f.close(m)
+		f.net.Crash(m.host)
+	}
+	f.open.Wait()
+	time.Sleep(time.Minute)
+}
