@@ -22,9 +22,11 @@ const (
 	// remembered: they also bound how often anybody can make a master dial.
 	refusedFor  = 5 * time.Millisecond
 	answeredFor = 20 * time.Millisecond
-	// dyingFor is how long the kernel may take to close everything of a
-	// process.
-	dyingFor = 4 * time.Millisecond
+	// dyingFirst and dyingLast are the first and the last pause before another
+	// look at a process that the kernel is closing; each is twice the one
+	// before.
+	dyingFirst = time.Millisecond
+	dyingLast  = 8 * time.Millisecond
 	// reachInterval is how often a standby looks after its connections to the
 	// other voters.
 	reachInterval = 2 * time.Second

@@ -48,10 +48,12 @@ func (n *Node) agree(ctx context.Context, q LeaderGone) error {
 	if err := n.mayAgree(q, who); err != nil {
 		return err
 	}
-	if !n.failover.refuses(ctx, who) {
+	f := n.failover
+	// The asker may be quicker to notice than this node by a moment.
+	if !f.refuses(ctx, who) && (!f.awaitUnlinked(ctx, who.leader, dyingLast) || !f.refuses(ctx, who)) {
 		return fmt.Errorf("%w: the leader's ports do not both refuse this master", model.ErrRefused)
 	}
-	if !n.failover.awaitUnlinked(ctx, who.leader, n.failover.times.ask) {
+	if !f.awaitUnlinked(ctx, who.leader, f.times.ask) {
 		return fmt.Errorf("%w: the leader has a connection to this master", model.ErrRefused)
 	}
 	return n.mayAgree(q, who) // it may have heard from a leader meanwhile

@@ -111,16 +111,17 @@ func (f *failover) awaitChange(ctx context.Context, who suspect, limit time.Dura
 
 // refuses reports whether both ports of a leader refuse this node. A dying
 // process closes one thing after the other: with the last connection gone and a
-// port that still answers, it looks once more.
+// port that still answers, it looks again, a few times.
 func (f *failover) refuses(ctx context.Context, who suspect) bool {
-	if f.ports.refused(ctx, who, f.tasks.Go) {
-		return true
+	for wait := dyingFirst; ; wait *= 2 {
+		if f.ports.refused(ctx, who, f.tasks.Go) {
+			return true
+		}
+		if open, _ := f.n.trans.stream.linked(who.leader); open > 0 || wait > dyingLast || !pause(ctx, wait) {
+			return false
+		}
+		f.ports.doubt(who.leader)
 	}
-	if open, _ := f.n.trans.stream.linked(who.leader); open > 0 || !pause(ctx, dyingFor) {
-		return false
-	}
-	f.ports.doubt(who.leader)
-	return f.ports.refused(ctx, who, f.tasks.Go)
 }
 
 // pause waits and reports whether ctx is still alive.
