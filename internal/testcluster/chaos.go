@@ -216,12 +216,12 @@ func (c *Cluster) caller(ctx context.Context, cl *client.Client, name string, se
 		case 1:
 			spec.Executors, spec.Disconnect = 1, model.DisconnectSingleton
 		}
-		if app, err := c.TrySubmit(cl, spec, loadPatience); err == nil {
+		if app, err := c.TrySubmit(cl, spec, loadPatience); err == nil { //nolint:contextcheck // Stop lets it end
 			mine = append(mine, app)
 		}
 		if len(mine) > maxLoadApps/2 {
 			i := rnd.Intn(len(mine))
-			kill, cancel := context.WithTimeout(context.Background(), loadPatience)
+			kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadPatience)
 			_ = cl.KillApp(kill, mine[i], "enough") // it may have ended, or nobody answers
 			cancel()
 			mine = append(mine[:i], mine[i+1:]...)

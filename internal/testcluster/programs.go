@@ -111,20 +111,22 @@ func executorOf(req keeper.StartRequest, host *simnet.Host, books *ledger, log h
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- executor.Run(ctx, cfg) }()
-		select {
-		case err := <-ended:
+		exit := func(err error) keeper.Exit {
 			if err != nil {
 				log.Warn("executor ended", "executor", req.Key, "err", err)
 				return keeper.Exit{Code: 1}
 			}
 			return keeper.Exit{}
+		}
+		select {
+		case err := <-ended:
+			return exit(err)
 		case <-term:
 			cancel()
-			<-ended
-			return keeper.Exit{}
+			return exit(<-ended)
 		case <-kill:
 			cancel()
-			<-ended
+			<-ended //nolint:errcheck // who is killed says nothing
 			return bySignal(syscall.SIGKILL)
 		}
 	}
