@@ -36,9 +36,10 @@ func (t *tx) markWorker(c *replogv1.Command, p *replogv1.MarkWorker) Result {
 		return Result{}
 	case model.WorkerDead:
 		return t.declareDead(c, w, p)
+	default: // alive or unreachable: checkMark lets nothing else pass
+		t.setWorkerState(t.editWorker(id), state, p.GetReason())
+		return Result{}
 	}
-	t.setWorkerState(t.editWorker(id), state, p.GetReason())
-	return Result{}
 }
 
 // checkMark checks a verdict on its own.
