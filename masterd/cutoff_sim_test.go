@@ -143,9 +143,10 @@ func TestSimHA08ALeaderThatIsCutOffFromBothFollowersOrdersNothing(t *testing.T) 
 				t.Errorf("it acts as leader %s after the cut", time.Since(cut))
 			}
 			writes.Go(func() {
-				id, err := fmt.Sprintf("write-%d", n), error(nil)
+				id := fmt.Sprintf("write-%d", n)
 				call, stop := context.WithTimeout(ctx, 10*time.Second)
 				defer stop()
+				var err error
 				if n%2 == 0 {
 					_, err = direct.RegisterApp(call, rpc.CallInfo{RequestID: id}, sleeper(id))
 				} else {

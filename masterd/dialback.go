@@ -78,9 +78,7 @@ func (l *leadership) pursueWorkerLocked(s *workerSeat, after time.Duration) {
 	s.pursuit = stopped(s.pursuit)
 	ctx, cancel := context.WithCancel(l.ctx)
 	s.pursuit = cancel
-	l.sessions.Add(1)
-	go func() {
-		defer l.sessions.Done()
+	l.sessions.Go(func() {
 		defer cancel()
 		for n := 0; sleep(ctx, after) == nil; n++ {
 			err := guard(l.log, "dialling a worker back", func() error { return l.dialBack(ctx, s) })
@@ -89,7 +87,7 @@ func (l *leadership) pursueWorkerLocked(s *workerSeat, after time.Duration) {
 			}
 			after = dialBackPace(n)
 		}
-	}()
+	})
 }
 
 // dialBack asks the worker's ports themselves, once. Both refused proves that

@@ -48,7 +48,7 @@ func inState(t *testing.T, m *testMaster, id model.WorkerID, want model.WorkerSt
 
 // launched registers an application with one executor and lets the worker say
 // that it runs.
-func launched(t *testing.T, ctx context.Context, m *testMaster, w *scriptedWorker, spec model.AppSpec) model.ExecutorRef {
+func launched(ctx context.Context, t *testing.T, m *testMaster, w *scriptedWorker, spec model.AppSpec) model.ExecutorRef {
 	t.Helper()
 	if _, err := newClient(t, m).RegisterApp(ctx, spec); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestPR15ASingletonIsReplacedAtTheTimeoutAndNotWhenPortsAreRefused(t *testin
 	w.next("welcome", isWelcome)
 	single := sleeper("single")
 	single.Disconnect = model.DisconnectSingleton
-	one, many := launched(t, ctx, m, w, single), launched(t, ctx, m, w, sleeper("many"))
+	one, many := launched(ctx, t, m, w, single), launched(ctx, t, m, w, sleeper("many"))
 	other := newScriptedWorker(t, "worker-b")
 	other.hello(m)
 	other.next("welcome", isWelcome)

@@ -192,7 +192,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		dials:      make(chan struct{}, maxDialBacks),
 	}
 	settled := time.Now()
-	l.rebuild(m.fsm.View())
+	l.rebuild(m.fsm.View())   //nolint:contextcheck // pursuits end with the scope
 	workers := len(l.workers) // sessions change it from setLeading on
 	for name, loop := range map[string]func(context.Context) error{
 		"scheduler":  l.runScheduler,

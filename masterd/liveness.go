@@ -87,7 +87,7 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 			thorough = time.Now()
 			l.noteGossip()
 		}
-		for _, d := range l.judgeWorkers(all) {
+		for _, d := range l.judgeWorkers(all) { //nolint:contextcheck // pursuits end with the scope
 			if err := l.markWorker(ctx, d); err != nil && ctx.Err() == nil {
 				l.log.Warn("could not commit a verdict on a worker", "worker", string(d.worker.ID), "state", string(d.state), "err", err)
 			}

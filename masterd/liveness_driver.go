@@ -64,9 +64,7 @@ func (l *leadership) pursueDriverLocked(s *driverSeat) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	s.pursuit = cancel
 	addr := s.addr
-	l.sessions.Add(1)
-	go func() {
-		defer l.sessions.Done()
+	l.sessions.Go(func() {
 		defer cancel()
 		for ctx.Err() == nil {
 			if l.driverGone(ctx, s, addr) {
@@ -80,7 +78,7 @@ func (l *leadership) pursueDriverLocked(s *driverSeat) {
 			}
 			_ = sleep(ctx, dialBackAgain)
 		}
-	}()
+	})
 }
 
 // driverGone proves a driver's death by two refused dials one second apart; it

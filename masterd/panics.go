@@ -101,7 +101,7 @@ func (l *leadership) runLoop(ctx context.Context, name string, loop func(context
 		var caught *panicError
 		switch {
 		case err == nil || ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the term is over: that is no failure
 		case !errors.As(err, &caught):
 			return fmt.Errorf("%s loop: %w", name, err)
 		case restarts >= maxLoopRestarts && l.m.setbacks.mayGiveUp(name, time.Now()):

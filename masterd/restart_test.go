@@ -26,7 +26,7 @@ func TestARestartingWorkerIsLeftAloneUntilItsTimeIsUp(t *testing.T) {
 	w := newScriptedWorker(t, "worker-a")
 	w.hello(m)
 	w.next("welcome", isWelcome)
-	ref := launched(t, ctx, m, w, sleeper("one"))
+	ref := launched(ctx, t, m, w, sleeper("one"))
 	w.restarts(window)
 	began := time.Now()
 	w.die()
@@ -52,7 +52,7 @@ func TestARestartedWorkerKeepsItsExecutors(t *testing.T) {
 	w := newScriptedWorker(t, "worker-a")
 	w.hello(m)
 	w.next("welcome", isWelcome)
-	ref := launched(t, ctx, m, w, sleeper("one"))
+	ref := launched(ctx, t, m, w, sleeper("one"))
 	w.restarts(time.Minute)
 	w.disconnect()
 	w.inc, w.seq = w.inc+1, 0

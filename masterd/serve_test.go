@@ -70,7 +70,7 @@ func TestSimHA15ALeaderWithAnUnfinishedTransferRestartsItsRaft(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		var acked []string
-		for n := 0; n < 200; n++ {
+		for n := range 200 {
 			short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 			err := first.node.TransferLeadership(short, target.ID())
 			stop()

@@ -60,7 +60,7 @@ func (s *driverSession) serve(ctx context.Context) error {
 	}
 	wake, unwatch := s.l.m.hub.watchApp(s.hello.App)
 	defer unwatch()
-	unseat := s.l.seatDriver(s.hello.App, s.hello.Addr, s.cancel)
+	unseat := s.l.seatDriver(s.hello.App, s.hello.Addr, s.cancel) //nolint:contextcheck // the pursuit outlives the session, on purpose
 	defer unseat()
 	s.l.log.Info("driver session open", "app", string(s.hello.App))
 

@@ -67,7 +67,7 @@ func (s *workerSession) serve(ctx context.Context) error {
 	}
 	wake, unwatch := s.l.m.hub.watchWorker(s.hello.Worker)
 	defer unwatch()
-	unseat := s.l.seatWorker(s.hello.Worker, s.cancel)
+	unseat := s.l.seatWorker(s.hello.Worker, s.cancel) //nolint:contextcheck // the pursuit outlives the session, on purpose
 	defer unseat()
 	s.l.log.Info("worker session open", "worker", string(s.hello.Worker), "incarnation", s.hello.Incarnation, "inventory", len(s.hello.Inventory))
 
