@@ -94,7 +94,7 @@ type failoverTimes struct {
 func failoverTimesOf(preset string) failoverTimes {
 	timeout, _ := timeoutOf(preset) // validated
 	lan, _ := timeoutOf(PresetLAN)
-	scaled := func(d time.Duration) time.Duration { return max(d, d*timeout/lan) }
+	scaled := func(d time.Duration) time.Duration { return max(d, time.Duration(int64(d)*int64(timeout)/int64(lan))) }
 	return failoverTimes{
 		ask:    scaled(100 * time.Millisecond),
 		step:   scaled(15 * time.Millisecond),

@@ -67,7 +67,7 @@ func (p *portProbe) refused(ctx context.Context, who suspect, start func(func())
 	if at == nil || at.who != who || !at.freshLocked(time.Now()) {
 		at = &probe{who: who, done: make(chan struct{})}
 		p.last = at
-		start(func() { p.look(at) })
+		start(func() { p.look(at) }) //nolint:contextcheck // others wait for the outcome too
 	}
 	p.mu.Unlock()
 	select {
