@@ -80,8 +80,8 @@ func TestHA41EveryCallOnAServerThatNeverAnswersEnds(t *testing.T) {
 // callWithZeros calls a method without a deadline in its context.
 func callWithZeros(m reflect.Value) error {
 	var in []reflect.Value
-	for i := range m.Type().NumIn() {
-		switch arg := m.Type().In(i); arg {
+	for arg := range m.Type().Ins() {
+		switch arg {
 		case reflect.TypeFor[context.Context]():
 			in = append(in, reflect.ValueOf(context.Background()))
 		case reflect.TypeFor[func(LogChunk) error]():
@@ -91,7 +91,7 @@ func callWithZeros(m reflect.Value) error {
 		}
 	}
 	out := m.Call(in)
-	err, _ := out[len(out)-1].Interface().(error)
+	err, _ := reflect.TypeAssert[error](out[len(out)-1])
 	return err
 }
 

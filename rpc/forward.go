@@ -191,7 +191,7 @@ func (s *Server) forward(ctx context.Context, name string, m method, req any, ad
 	defer cancel()
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
-	defer context.AfterFunc(lc.led, func() { gone(context.Cause(lc.led)) })()
+	defer context.AfterFunc(lc.led, func() { gone(context.Cause(lc.led)) })() //nolint:contextcheck // the call ends with the leader's time too
 	ctx, sent := trackSent(ctx)
 	reply := m.reply()
 	err = lc.conn.cc.Invoke(ctx, name, req, reply)

@@ -327,7 +327,7 @@ func TestSessionsThatWaitedAreLetGoOneAfterTheOther(t *testing.T) {
 		var last time.Duration
 		for range workers {
 			at := (<-let).Sub(led)
-			perTick[at/(10*time.Millisecond)]++
+			perTick[at.Truncate(10*time.Millisecond)]++
 			last = max(last, at)
 		}
 		if want := workers * heldSessionPace; last > want {
@@ -335,7 +335,7 @@ func TestSessionsThatWaitedAreLetGoOneAfterTheOther(t *testing.T) {
 		}
 		for at, n := range perTick {
 			if most := int(10 * time.Millisecond / heldSessionPace); n > most {
-				t.Errorf("%d were let go in 10 ms after %s, want at most %d", n, at*10*time.Millisecond, most)
+				t.Errorf("%d were let go in 10 ms after %s, want at most %d", n, at, most)
 			}
 		}
 		began := time.Now()
