@@ -106,7 +106,7 @@ func TestSimPR15NoTwoCopiesOfASingletonLiveAtOnce(t *testing.T) {
 			worker, leader = 0.9, 1.0
 		}
 		boot := upTo(time.Hour)
-		onWorker := func(real time.Duration) time.Duration { return boot + time.Duration(float64(real)*worker) }
+		onWorker := func(passed time.Duration) time.Duration { return boot + time.Duration(float64(passed)*worker) }
 		inReal := func(onWorker time.Duration) time.Duration { return time.Duration(float64(onWorker-boot) / worker) }
 
 		cut := 3*time.Second + upTo(5*time.Second)

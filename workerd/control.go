@@ -226,7 +226,7 @@ func (c *controller) handle(ctx context.Context, req controlRequest) (*Status, e
 	case opStatus:
 		return &s, nil
 	case opStop:
-		return &s, c.agent.do(ctx, func() { c.agent.beginStop(time.Now()) })
+		return &s, c.agent.do(ctx, func() { c.agent.beginStop(time.Now()) }) //nolint:contextcheck // jobs outlive whoever asks for them, on purpose
 	case opRestart, opKeep:
 		return &s, c.handOver(ctx, req)
 	case opRejoin:

@@ -242,10 +242,10 @@ func (w *Worker) tags(p *parts) gossip.Tags {
 }
 
 func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
-	if w.cfg.SerfPort == 0 && p.ports.Serf != 0 && w.gossipOn(p, p.ports.Serf) == nil {
+	if w.cfg.SerfPort == 0 && p.ports.Serf != 0 && w.gossipOn(p, p.ports.Serf) == nil { //nolint:contextcheck // gossip lives until its Close
 		return nil
 	}
-	return w.gossipOn(p, w.cfg.SerfPort)
+	return w.gossipOn(p, w.cfg.SerfPort) //nolint:contextcheck // gossip lives until its Close
 }
 
 func (w *Worker) gossipOn(p *parts, port int) (err error) {
@@ -260,7 +260,7 @@ func (w *Worker) gossipOn(p *parts, port int) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.gossip.Start() //nolint:contextcheck // gossip lives until its Close
+	return p.gossip.Start()
 }
 
 func (w *Worker) makeOffer(_ context.Context, p *parts) error {

@@ -20,7 +20,7 @@ const oldLogSuffix = ".1"
 func boundLog(path string, limit int64, fds ...int) error {
 	var old unix.Stat_t
 	if err := unix.Stat(path, &old); err != nil || old.Size < limit {
-		return nil //nolint:nilerr // no log at that path: the process was started by hand
+		return nil // no log at that path: the process was started by hand
 	}
 	fresh, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
