@@ -212,7 +212,7 @@ func masked(mask []masking, text string) string {
 func TestWhatDiffersBetweenTranscriptsIsMasked(t *testing.T) {
 	in := "MASTER               ROLE\nmaster-86357917056b  standby  true   true   8  127.0.0.1:43977\n" +
 		"master-269b0a1600d7  leader   true   true   8  127.0.0.1:1\nended 2026-11-30T11:54:09.629Z after " +
-		time.Duration(1500*time.Millisecond).String() + "\n"
+		(1500 * time.Millisecond).String() + "\n"
 	want := "MASTER  ROLE\nMASTER  leader  true  true  N  ADDRESS\nMASTER  standby  true  true  N  ADDRESS\nended TIME after DURATION\n"
 	if got := masked(newMask(t), in); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -3,6 +3,7 @@ package priority
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -21,12 +22,12 @@ const childVariable = "PRIORITY_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		os.Exit(child())
+		os.Exit(child(os.Stdout))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func child() int {
+func child(out io.Writer) int {
 	nice, _ := strconv.Atoi(os.Getenv(childVariable)) // 0 would be seen by the parent
 	// Threads that exist already.
 	var ready, done sync.WaitGroup
@@ -42,10 +43,10 @@ func child() int {
 	ready.Wait()
 	raised, err := Raise(nice)
 	if err != nil {
-		fmt.Println("error", errors.Is(err, os.ErrPermission))
+		fmt.Fprintln(out, "error", errors.Is(err, os.ErrPermission))
 		return 0
 	}
-	fmt.Println("raised", raised)
+	fmt.Fprintln(out, "raised", raised)
 	// And one that starts now.
 	ready.Add(1)
 	done.Go(func() {
@@ -58,7 +59,7 @@ func child() int {
 	for _, th := range threads {
 		tid, _ := strconv.Atoi(th.Name()) // a number always
 		now, _ := unix.Getpriority(unix.PRIO_PROCESS, tid)
-		fmt.Println("nice", niceOffset-now)
+		fmt.Fprintln(out, "nice", niceOffset-now)
 	}
 	close(release)
 	done.Wait()
