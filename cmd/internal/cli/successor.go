@@ -26,7 +26,7 @@ func newSuccessor(arg0 string) (successor, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil || !sameFile(path, "/proc/self/exe") {
-		return successor{self}, nil // started by another name than its path
+		return successor{self}, nil //nolint:nilerr // started by another name than its path
 	}
 	return successor{path}, nil
 }
