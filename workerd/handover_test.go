@@ -51,6 +51,10 @@ func TestPR06ARestartedWorkerAdoptsItsExecutorsAndKnowsHowOthersEnded(t *testing
 		t.Fatal(err)
 	}
 	gone(t, pids[1])
+	eventually(t, "the keeper has noted the exit", func() bool {
+		noted, err := os.ReadDir(filepath.Join(r.cfg.DataDir, keeperDir, "exits"))
+		return err == nil && len(noted) == 1
+	})
 	for i, pid := range pids {
 		if i != 1 && !isRunning(pid) {
 			t.Errorf("process %d of executor %d did not outlive the worker's", pid, i)
