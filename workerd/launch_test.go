@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,5 +124,22 @@ func TestTheHeaderHidesSecrets(t *testing.T) {
 	}
 	if n := len(header([]string{strings.Repeat("x", 1<<20)})); n > maxHeaderArgBytes+100 {
 		t.Errorf("header of %d bytes", n)
+	}
+}
+
+// Who saw the application's directory before its marker, and another executor's
+// in it, took it for somebody else's.
+func TestExecutorsOfOneApplicationThatStartAtOnceAllGetTheirDirectory(t *testing.T) {
+	w := testWorkDir(t)
+	for app := range 100 {
+		var starts sync.WaitGroup
+		for n := range 16 {
+			starts.Go(func() {
+				if _, err := w.create(model.ExecutorRef{App: appN(app + 10), Executor: model.ExecutorID(n)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starts.Wait()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -28,6 +29,8 @@ type workDir struct {
 	path string
 	root *os.Root
 	lock *os.File
+
+	apps sync.Mutex // held while an application's directory comes into being
 }
 
 // openWorkDir creates path with mode 0700 if need be and locks it.
@@ -94,16 +97,19 @@ func (w *workDir) create(ref model.ExecutorRef) (dir string, err error) {
 	return filepath.Join(w.path, rel), nil
 }
 
-// createApp makes an application's directory with its marker and scratch directory. Two executors
-// of one application may come here at once.
+// createApp makes an application's directory with its marker and scratch directory. Executors of
+// one application may come here at once, one after the other: who saw a directory without its
+// marker and then another executor's in it would take it for somebody else's.
 func (w *workDir) createApp(app string) error {
+	w.apps.Lock()
+	defer w.apps.Unlock()
 	marker := filepath.Join(app, markerFile)
 	err := w.root.Mkdir(app, 0o700)
 	switch {
 	case err == nil:
 		err = w.root.WriteFile(marker, nil, 0o600)
 	case errors.Is(err, fs.ErrExist):
-		// The marker may be on its way; only a directory with something else in it is foreign.
+		// A crash may have left it without its marker; only one with something else in it is foreign.
 		err = w.checkOurs(app)
 		if err == nil {
 			err = w.root.WriteFile(marker, nil, 0o600)
