@@ -15,7 +15,7 @@ const (
 	refusedFor   = 20 * time.Second
 	refusedEvery = 2 * time.Second
 	// leftAlone is what the standby says of it (package raftnode).
-	leftAlone = "too few others find the same: leaving it alone"
+	leftAlone = "too few others find the same in time: leaving it alone"
 	// partitions is how often the leader is cut off.
 	partitions = 3
 )

@@ -24,7 +24,7 @@ func TestHA30ARelaunchedDriverKnowsAllMasters(t *testing.T) {
 	// work is the application that the driver registers.
 	work := func(not model.AppID) (found model.AppID) {
 		for _, a := range c.status(t).Apps {
-			if a.Name == "work" && a.ID != not && a.Running == 1 {
+			if a.Name == "work" && a.ID != not && a.Running > 0 {
 				found = a.ID
 			}
 		}
