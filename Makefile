@@ -39,16 +39,15 @@ help: ## list the targets
 # Packages of the module without e2e, which runs real processes and has its own
 # target.
 PACKAGES = $$($(GO) list ./... | grep -v '/e2e$$')
-# The detector's tables are finite: one seed of each simulation here, many in sim.
 # Where goroutines meet; pure packages gain nothing from the race detector and
 # cost a rebuild each.
 RACE ?= $$($(GO) list ./internal/... | grep -v /testcluster) ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./demo ./cmd/...
 
 TEST_TIMEOUT ?= 10m
 RACE_TIMEOUT ?= 15m
-E2E_TIMEOUT  ?= 20m
-SIM_TIMEOUT  ?= 10m
-SEEDS        ?= 4
+E2E_TIMEOUT  ?= 35m
+SIM_TIMEOUT  ?= 20m
+SEEDS        ?= 2
 FUZZTIME     ?= 10s
 BENCH        ?= .
 BENCHCOUNT   ?= 6
