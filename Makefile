@@ -94,7 +94,7 @@ sim-full: ## simulations with the full counts of the field reports, which take l
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with
 # other seeds.
-RACE_SEEDS       ?= 200
+RACE_SEEDS       ?= 140
 RACE_CHUNK       ?= 10
 SIM_RACE_TIMEOUT ?= 10m
 
