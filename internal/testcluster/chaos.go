@@ -125,21 +125,7 @@ func (c *Cluster) breakMaster() func() {
 		return nil
 	}
 	m := up[c.Rand.Intn(len(up))]
-	switch c.Rand.Intn(4) {
-	case 0:
-		c.Logf("%s loses power", m.Host)
-		c.PowerOff(m.Host)
-	case 1:
-		c.Logf("%s is stopped", m.Host)
-		c.StopMaster(m)
-	default:
-		c.Logf("%s is killed", m.Host)
-		c.KillMaster(m)
-	}
-	return func() {
-		c.Logf("%s starts", m.Host)
-		c.RestartMaster(m)
-	}
+	return c.breakDaemon(m.Host, func() { c.StopMaster(m) }, func() { c.KillMaster(m) }, func() { c.RestartMaster(m) })
 }
 
 func (c *Cluster) breakWorker() func() {
@@ -149,20 +135,27 @@ func (c *Cluster) breakWorker() func() {
 		return nil
 	}
 	w := up[c.Rand.Intn(len(up))]
+	return c.breakDaemon(w.Host, func() { c.StopWorker(w) }, func() { c.KillWorker(w) }, func() { c.RestartWorker(w) })
+}
+
+// breakDaemon ends what runs on a host in one of three ways, half the time by a
+// kill, and returns what starts it again.
+func (c *Cluster) breakDaemon(host string, stop, kill, start func()) func() {
+	c.t.Helper()
 	switch c.Rand.Intn(4) {
 	case 0:
-		c.Logf("%s loses power", w.Host)
-		c.PowerOff(w.Host)
+		c.Logf("%s loses power", host)
+		c.PowerOff(host)
 	case 1:
-		c.Logf("%s is stopped", w.Host)
-		c.StopWorker(w)
+		c.Logf("%s is stopped", host)
+		stop()
 	default:
-		c.Logf("%s is killed", w.Host)
-		c.KillWorker(w)
+		c.Logf("%s is killed", host)
+		kill()
 	}
 	return func() {
-		c.Logf("%s starts", w.Host)
-		c.RestartWorker(w)
+		c.Logf("%s starts", host)
+		start()
 	}
 }
 
