@@ -15,8 +15,9 @@ import (
 // dead. This node agrees only if it has lost the same leader of the same term,
 // knows of none since, and its own dials of both ports were refused too; the
 // question contributes nothing. One that has begun an election meanwhile agrees
-// as well, so that the others see who goes first. It blocks for two dials at most, and no longer than
-// ctx. A question that is agreed to makes this node ask its own.
+// as well, so that the others see who goes first. It blocks while it looks a few times at ports that
+// the kernel may be closing, and no longer than ctx. A question that is agreed to makes this node ask
+// its own.
 func (n *Node) LeaderGone(ctx context.Context, q LeaderGone) LeaderGoneReply {
 	reply := LeaderGoneReply{ID: n.cfg.ID}
 	if err := n.agree(ctx, q); err != nil {
