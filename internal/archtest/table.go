@@ -92,6 +92,7 @@ func layers() map[string]Layer {
 		"masterd":              {6, "master daemon: wires fsm, raftnode, gossip, rpc, scheduler"},
 		"workerd":              {6, "worker daemon: wires keeper, gossip, rpc"},
 		"demo":                 {6, "starts a cluster as processes and runs a job on it"},
+		"bench":                {6, "benchmark commands; starts clusters and peers as processes"},
 		"cmd/internal/cli":     {7, "one file per verb"},
 		"cmd/hearth":           {7, "main"},
 		"internal/testcluster": {top, "whole clusters for tests"},
@@ -123,6 +124,7 @@ func bans() []Ban {
 		{"workerd", []string{"fsm", "raftnode", "scheduler", "masterd"}, false, "a worker obeys orders; a second opinion on the state would be a second truth"},
 		{"workerd/keeper", []string{"rpc", "gossip", "config", "google.golang.org/grpc/..."}, false, "the keeper must outlive everything that can hang or change"},
 		{"demo", []string{"fsm", "raftnode", "scheduler", "masterd", "workerd"}, false, "the demonstration uses real processes only"},
+		{"bench", []string{"fsm", "scheduler", "masterd", "workerd"}, true, "what is measured runs as processes, like everybody's"},
 
 		// Direct, because both necessarily link masterd.
 		{"cmd/internal/cli", []string{"fsm", "raftnode", "scheduler"}, true, "a verb starts a daemon or calls a cluster; it does not look inside"},
