@@ -45,7 +45,8 @@ RACE ?= $$($(GO) list ./internal/... | grep -v /testcluster) ./config ./gossip .
 
 TEST_TIMEOUT ?= 10m
 RACE_TIMEOUT ?= 15m
-E2E_TIMEOUT  ?= 35m
+E2E_TIMEOUT  ?= 45m
+E2E_SHORT_TIMEOUT ?= 15m
 SIM_TIMEOUT  ?= 20m
 SEEDS        ?= 2
 FUZZTIME     ?= 10s
@@ -94,7 +95,7 @@ sim-full: ## simulations with the full counts of the field reports, which take l
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with
 # other seeds.
-RACE_SEEDS       ?= 140
+RACE_SEEDS       ?= 200
 RACE_CHUNK       ?= 10
 SIM_RACE_TIMEOUT ?= 10m
 
@@ -121,6 +122,11 @@ fuzz: ## each fuzz target for FUZZTIME; its seeds alone run in test
 .PHONY: e2e
 e2e: build netns-tools ## real processes, killed and paused
 	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) ./e2e/...
+
+# Without the tests that take long or only repeat; those say so with skipLong.
+.PHONY: e2e-short
+e2e-short: build ## the same, as much as fits into a few minutes
+	$(GO) test -tags e2e -short -count=1 -timeout $(E2E_SHORT_TIMEOUT) ./e2e/...
 
 # Longer than the runs of the same tests in e2e, and with the claims about
 # percentiles judged: meant for a machine that does nothing else.
@@ -216,13 +222,20 @@ vuln: ## known vulnerabilities; advisory, needs the network
 demo: build ## three masters, three workers, a real job, and two kills
 	bin/hearth demo
 
+# What every change must pass, within half an hour on two cores. The rest is as
+# binding and takes longer: check-all before a release.
 .PHONY: ci
-ci: ## everything that must pass
+ci: ## what must pass for every change
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory proto-check
 	@$(MAKE) --no-print-directory tidy-check
-	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory sim-race
+	@$(MAKE) --no-print-directory e2e-short
+
+.PHONY: check-all
+check-all: ## every check there is, which takes more than an hour
+	@$(MAKE) --no-print-directory ci
+	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e

@@ -66,6 +66,7 @@ func (d *ownDriver) next(t *testing.T, kind driver.EventKind, within time.Durati
 // PR-03: the worker's beats are blocked, because its agent stands still, while
 // the link between executor and driver works.
 func TestPR03AnExecutorWhoseWorkerIsCalledDeadIsStoppedAndRefusedLater(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	d := c.ownDriver(t, "link")
 	ready := d.next(t, driver.EventExecutorReady, settleWithin)
@@ -125,6 +126,7 @@ func belongings(t *testing.T, pid int, dir string) (env []string, secret string)
 // PR-05: the worker is well and says that the process lives; only the driver
 // hears nothing of it.
 func TestPR05AnExecutorThatStandsStillIsSuspectAndNotReplaced(t *testing.T) {
+	skipLong(t)
 	const still = 20 * time.Second
 	c := newCluster(t, size{workers: 2})
 	d := c.ownDriver(t, "pause")

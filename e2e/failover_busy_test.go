@@ -49,6 +49,7 @@ func busyMachine(t *testing.T, during time.Duration) {
 // The default preset bears a machine that is out of breath: nobody calls an
 // election, and no worker is given up.
 func TestNobodyIsDeclaredDeadWhileAllCoresAreBusy(t *testing.T) {
+	skipLong(t)
 	during := busyDefault
 	if text := os.Getenv(busyVariable); text != "" {
 		var err error

@@ -24,6 +24,7 @@ const (
 // ports, and breaks what was open: to this standby the leader looks dead. One
 // opinion is no majority, so nothing happens (design 6).
 func TestAFirewallThatRefusesOneStandbyChangesNoLeader(t *testing.T) {
+	skipLong(t)
 	i := newIsland(t)
 	leader, before := i.whole(t)
 	standby := i.others(leader)[0]
@@ -66,6 +67,7 @@ func TestAFirewallThatRefusesOneStandbyChangesNoLeader(t *testing.T) {
 // A leader whose packets are dropped is replaced, acknowledges nothing, and
 // follows once it is heard again (HA-08, by a real firewall).
 func TestALeaderWhosePacketsAreDroppedIsReplacedAndAcknowledgesNothing(t *testing.T) {
+	skipLong(t)
 	i := newIsland(t)
 	var took []time.Duration
 	acknowledged := map[string]bool{}

@@ -25,6 +25,7 @@ const (
 	// percentiles be judged; see make failover.
 	killsVariable = "HEARTH_FAILOVER_KILLS"
 	killsDefault  = 12
+	killsShort    = 4 // with -short
 
 	// A client that knew only standbys is answered within this, from the kill
 	// of the leader's process on.
@@ -55,7 +56,11 @@ func numberFrom(t testing.TB, name string, otherwise int) (n int, full bool) {
 // HA-06, and the proof that acknowledged means replicated: the leader is killed
 // again and again under load.
 func TestHA06LeadersAreKilledUnderLoadAndNothingAcknowledgedIsLost(t *testing.T) {
-	kills, full := numberFrom(t, killsVariable, killsDefault)
+	some := killsDefault
+	if testing.Short() {
+		some = killsShort
+	}
+	kills, full := numberFrom(t, killsVariable, some)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d of the load", seed)
 	c := newCluster(t, size{workers: 3, cores: 16})

@@ -33,6 +33,7 @@ const (
 // The judge of histories is not blind: a master that answers before the commit
 // is found by it. The shipped build passes the same scenario.
 func TestAMasterThatAnswersBeforeTheCommitIsFound(t *testing.T) {
+	skipLong(t)
 	mutant := filepath.Join(t.TempDir(), "hearth-mutant")
 	args := append([]string{"build", "-tags", "mutant"}, buildFlags...)
 	build := exec.Command("go", append(args, "-o", mutant, "github.com/hearthd/hearth/cmd/hearth")...)

@@ -30,6 +30,7 @@ const (
 // A leader that is silent, but whose connections stay open, is replaced by an
 // election at the speed of its preset; when it wakes up it follows.
 func TestAClientOfStandbysIsAnsweredSoonAfterTheLeaderFreezes(t *testing.T) {
+	skipLong(t)
 	stops, full := numberFrom(t, stopsVariable, stopsDefault)
 	c := newCluster(t, size{workers: 2})
 	e, rec := newEars(t), history.NewRecorder()

@@ -24,6 +24,7 @@ func pids(v model.AppView) map[model.ExecutorID]int {
 
 // HA-32: running work does not notice that the leader died.
 func TestExecutorsKeepTheirIDsAndProcessesWhenTheLeaderIsKilled(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 3})
 	app := c.run(t, "submit", "--executors", "3", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 3))
@@ -76,6 +77,7 @@ func TestALoneStandbyServesEveryCommand(t *testing.T) {
 // Without a quorum the last known state is still there to be read, with its
 // age, and says so (design 9).
 func TestStatusWithoutALeaderShowsTheStaleStateWithItsAge(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	c.noQuorum = true
 	app := c.run(t, "submit", "--", "sleep", "600").wantCode(t, 0).app(t)

@@ -84,6 +84,7 @@ func hostileBytes() map[string][]byte {
 // Whatever strangers send to a port, the processes live and the state is
 // unchanged (the fuzz targets of the packages go deeper).
 func TestHostileBytesOnEveryPortChangeNothing(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2})
 	app := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 2))

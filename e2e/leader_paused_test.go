@@ -136,6 +136,7 @@ func (w *loyal) count(by string) (orders, obeyed int) {
 // nothing that it says counts, and it is a standby with the same state (design
 // 6: nobody acts on a lease).
 func TestHA38APausedLeaderComesBackAsAStandbyThatNobodyObeys(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2})
 	app := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 2))

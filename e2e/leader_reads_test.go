@@ -30,6 +30,7 @@ const (
 // it wakes up; then all masters are killed at once and asked as soon as they
 // can be dialled.
 func TestHA37AStrongReadNeverReturnsTheValueBefore(t *testing.T) {
+	skipLong(t)
 	rounds, _ := numberFrom(t, staleVariable, staleDefault)
 	c := newCluster(t, size{workers: 1})
 	e, ports := newEars(t), newReservation(t)
@@ -112,6 +113,7 @@ type poll struct {
 
 // Whoever asks for the status while leaders die is answered by some master.
 func TestHA36SomeMasterAnswersEachPollWhileLeadersAreKilled(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	e, ports := newEars(t), newReservation(t)
 	e.whole(t, c)

@@ -49,6 +49,7 @@ func replacedAfter(t *testing.T, svc rpc.ClusterService, app model.AppID, after 
 // From the kill to the commit of the replacement, seen from outside: the
 // session that breaks wakes the leader, two refused ports are the proof.
 func TestAKilledWorkerIsReplacedWithinAHundredMilliseconds(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 4, cores: 4})
 	e := newEars(t)
 	app := c.run(t, "submit", "--executors", "4", "--", "sleep", "600").wantCode(t, 0).app(t)
@@ -83,6 +84,7 @@ func TestAKilledWorkerIsReplacedWithinAHundredMilliseconds(t *testing.T) {
 // A worker that is stopped gets nothing new after a second and a half, and is
 // replaced at worker_timeout.
 func TestAStoppedWorkerGetsNothingNewAndIsReplacedAtItsTimeout(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2, cores: 8})
 	e := newEars(t)
 	svc := rpc.ClusterClient(e.to(t, c.leader(t)))
@@ -116,6 +118,7 @@ func TestAStoppedWorkerGetsNothingNewAndIsReplacedAtItsTimeout(t *testing.T) {
 // HA-27: a leader that gets 5 % of a processor for a minute, while the beats of
 // its workers keep arriving, declares nobody dead.
 func TestHA27AStarvedLeaderDeclaresNobodyDead(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{masters: 1, workers: 3})
 	leader := c.leader(t)
 	app := c.run(t, "submit", "--executors", "3", "--", "sleep", "600").wantCode(t, 0).app(t)

@@ -17,6 +17,7 @@ const rejoinWithin = 30 * time.Second
 
 // There is no shared file system: each master has a directory of its own.
 func TestHA36AMasterWithoutADiskRejoinsWithinThirtySeconds(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	e, ports := newEars(t), newReservation(t)
 	leader, _ := e.whole(t, c)

@@ -88,6 +88,7 @@ func TestPR06ChildrenEndWithAKilledWorkerAndOutliveARestartedOne(t *testing.T) {
 		}
 		return "it does not"
 	})
+	c.sameState(t)
 	before := c.status(t)
 	processes := func() map[int]string {
 		out := map[int]string{}
@@ -127,6 +128,7 @@ func TestPR06ChildrenEndWithAKilledWorkerAndOutliveARestartedOne(t *testing.T) {
 // PR-10: stopping an application that ran before the worker was restarted ends
 // its processes, and none is called KILLED while it lives.
 func TestPR10KillingReachesExecutorsOfBeforeTheRestart(t *testing.T) {
+	skipLong(t)
 	for name, restart := range map[string]func(t *testing.T, c *cluster, w *node) *node{
 		"restart": func(t *testing.T, c *cluster, w *node) *node {
 			c.control(t, w, "restart").wantCode(t, 0)
@@ -188,6 +190,7 @@ func TestPR10KillingReachesExecutorsOfBeforeTheRestart(t *testing.T) {
 // Without a leader the worker cannot tell anybody; it says so and changes
 // nothing, unless it is forced.
 func TestAWorkerIsNotRestartedWithoutALeaderUnlessForced(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	app := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 2))
@@ -239,24 +242,22 @@ func TestWorkerStopReturnsWhenTheWorkerHasLeft(t *testing.T) {
 	if left := processesOf(w.ID); len(left) > 0 {
 		t.Errorf("processes are left:\n%s", list(left))
 	}
-	if v, _ := worker(c.status(t), w.ID); v.State != model.WorkerLeft {
-		t.Errorf("the worker is %s, want LEFT", v.State)
-	}
+	c.awaitWorker(t, w, model.WorkerLeft)
 	c.control(t, w, "stop").wantCode(t, 1).wantStderr(t, "no worker runs")
 }
 
 // A worker whose successor does not come back is given up with its window, by
 // leader and keeper alike.
 func TestPR06AWorkerThatDoesNotComeBackIsReplacedAndItsKeeperEndsItsExecutors(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2})
 	app := c.run(t, "submit", "--executors", "4", "--", "sleep", "600").wantCode(t, 0).app(t)
 	c.awaitRunning(t, app, 4)
 	w := c.workers[0]
 	began := time.Now()
 	c.control(t, w, "stop", "--keep", "--window", "10s").wantCode(t, 0)
-	if v, _ := worker(c.status(t), w.ID); v.State != model.WorkerRestarting {
-		t.Errorf("the worker is %s, want RESTARTING", v.State)
-	}
+	c.awaitWorker(t, w, model.WorkerRestarting)
+	c.sameState(t)
 	steady(t, 6*time.Second, "nothing is held against it", func() string {
 		if v, _ := worker(c.status(t), w.ID); v.State != model.WorkerRestarting {
 			return string(v.State)

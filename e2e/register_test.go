@@ -23,6 +23,7 @@ import (
 // A thousand clients register at once, each answer is lost once, and the
 // leader dies in the middle: a registration happens exactly once (design 8).
 func TestAThousandClientsGetOneApplicationEachThroughAFailoverWithEveryAnswerCut(t *testing.T) {
+	skipLong(t)
 	const clients = 1000
 	c := newCluster(t, size{workers: 1, cores: 1})
 	leader := c.leader(t)
@@ -133,6 +134,7 @@ func TestARepeatedRequestIDIsTheSameApplicationOnEveryMaster(t *testing.T) {
 	if len(apps) != 1 {
 		t.Errorf("the applications are %v, want one", apps)
 	}
+	c.sameState(t)
 	r, err := c.client.Apps(ctx, rpc.AppsRequest{Ended: true})
 	if err != nil || len(r.Apps) != 1 {
 		t.Errorf("%d applications, error %v, want one", len(r.Apps), err)

@@ -55,6 +55,7 @@ func (c *cluster) wipeMasters(t *testing.T) {
 // obey it nor end anything by themselves; they name the way out, and after that
 // the new leader ends what it does not know.
 func TestHA35WorkersOfALostClusterWaitToBeToldToRejoin(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 4, cores: 2})
 	app := c.run(t, "submit", "--executors", "8", "--", "sleep", "600").wantCode(t, 0).app(t)
 	before := pids(c.awaitRunning(t, app, 8))

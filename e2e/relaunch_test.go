@@ -18,6 +18,7 @@ import (
 // one standby, knows all masters; relaunched after a change of leader it
 // registers with the new one.
 func TestHA30ARelaunchedDriverKnowsAllMasters(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2, cores: 4})
 	standby := c.standbys(t)[0]
 	holder := c.via(t, standby, "submit", "--name", "holder", "--", hearthBinary, "run", "--name", "work", "--jobs", "1", "sleep 600", ":::", "1").wantCode(t, 0).app(t)

@@ -20,6 +20,7 @@ import (
 
 // A master that returns on other addresses is the same member (design 4).
 func TestAMasterThatReturnsOnOtherPortsIsTheSameMember(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1})
 	for _, which := range []string{"standby", "leader"} {
 		victim := c.leader(t)
@@ -93,6 +94,7 @@ const endedKept = 200
 // registered: each registration that was acknowledged is completed exactly as
 // often as it should be, and none is there that nobody asked for.
 func TestEverythingAcknowledgedIsDoneWhileDaemonsDieAndComeBack(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 3, cores: 8})
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -162,6 +164,7 @@ func TestEverythingAcknowledgedIsDoneWhileDaemonsDieAndComeBack(t *testing.T) {
 		}
 	}
 	t.Logf("all had ended %s later", time.Since(started).Round(time.Millisecond))
+	c.sameState(t)
 	actx, stop := context.WithTimeout(context.Background(), askTimeout)
 	defer stop()
 	r, err := c.client.Apps(actx, rpc.AppsRequest{Ended: true})

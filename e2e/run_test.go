@@ -116,6 +116,7 @@ func TestAnInterruptedRunEndsItsApplication(t *testing.T) {
 
 // A worker and the leader die in the middle: each task has exactly one result.
 func TestRunGetsEachResultOnceWhenAWorkerAndTheLeaderDie(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 3, cores: 4})
 	const tasks = 500
 	results := filepath.Join(t.TempDir(), "results")

@@ -67,6 +67,7 @@ while :; do echo beat $$ $(date +%s%N) >> "$0"; sleep 0.05; done`
 // PR-15 on real processes, with the default worker_timeout of 10 s: the worker
 // that runs the only copy is stopped, its keeper and the copy are not.
 func TestPR15TheOnlyCopyEndsBeforeItIsReplacedAndTheReplacementIsLeftAlone(t *testing.T) {
+	skipLong(t)
 	const timeout = 10 * time.Second
 	c := newCluster(t, size{workers: 2, cores: 2})
 	path := filepath.Join(t.TempDir(), "lives")

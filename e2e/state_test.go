@@ -135,6 +135,19 @@ func worker(v model.ClusterView, id string) (model.WorkerView, bool) {
 	return model.WorkerView{}, false
 }
 
+// awaitWorker waits until the master that is asked, which may be any of them and
+// lag behind, says that a worker is in a state.
+func (c *cluster) awaitWorker(t testing.TB, n *node, state model.WorkerState) {
+	t.Helper()
+	eventually(t, settleWithin, fmt.Sprintf("%s is %s", n.name, state), func() string {
+		w, ok := worker(c.status(t), n.ID)
+		if !ok || w.State != state {
+			return "it is " + string(w.State)
+		}
+		return ""
+	})
+}
+
 // live are the executors that are not over, by id.
 func live(v model.AppView) []model.ExecutorView {
 	var out []model.ExecutorView

@@ -15,6 +15,7 @@ import (
 
 // Design 9: with --wait the exit code is that of the work.
 func TestSubmitAndWaitExitWithTheCodeOfTheWork(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1, cores: 4})
 	big := []string{"--cores", "64"}
 	for _, tc := range []struct {
@@ -61,6 +62,7 @@ func TestSubmitAndWaitExitWithTheCodeOfTheWork(t *testing.T) {
 
 // SC-02: a command that cannot run is not tried for ever.
 func TestACommandThatAlwaysFailsIsLaunchedABoundedNumberOfTimes(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2, cores: 4})
 	missing := c.run(t, "submit", "--detach", "--", "no-such-command-here").wantCode(t, 0).app(t)
 	failing := c.run(t, "submit", "--detach", "--", "sh", "-c", "exit 7").wantCode(t, 0).app(t)

@@ -160,6 +160,7 @@ func TestAWorkerThatIsToldToStopLeavesAtOnce(t *testing.T) {
 // While a worker is stopping it must not be offered the replacements of its own
 // executors again and again.
 func TestAStoppingWorkerWhoseExecutorsLingerIsNotFloodedWithReplacements(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 1, cores: 8})
 	stubborn := c.run(t, "submit", "--", "sh", "-c", `trap "" TERM; while :; do sleep 0.2; done`).wantCode(t, 0).app(t)
 	meek := c.run(t, "submit", "--executors", "2", "--", "sleep", "600").wantCode(t, 0).app(t)
@@ -184,6 +185,7 @@ func TestAStoppingWorkerWhoseExecutorsLingerIsNotFloodedWithReplacements(t *test
 // A worker that hangs is first not given new work, then dead; its executors
 // are replaced, and when it wakes up it ends the old ones.
 func TestAPausedWorkerIsDeclaredDeadAndEndsItsOldExecutorsWhenItWakes(t *testing.T) {
+	skipLong(t)
 	c := newCluster(t, size{workers: 2, cores: 4})
 	app := c.run(t, "submit", "--executors", "4", "--", "sleep", "600").wantCode(t, 0).app(t)
 	v := c.awaitRunning(t, app, 4)
