@@ -184,6 +184,9 @@ func SpecToProto(s model.AppSpec) *replogv1.AppSpec {
 	for _, f := range s.Files {
 		p.Files = append(p.Files, &replogv1.File{Name: f.Name, Mode: f.Mode, Data: f.Data})
 	}
+	if s.Program.Set() {
+		p.Program = &replogv1.Program{Sha256: s.Program.SHA256, Bytes: s.Program.Bytes, Path: s.Program.Path}
+	}
 	return p
 }
 
@@ -200,6 +203,9 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 	}
 	for _, f := range p.GetFiles() {
 		s.Files = append(s.Files, model.File{Name: f.GetName(), Mode: f.GetMode(), Data: f.GetData()})
+	}
+	if g := p.GetProgram(); g != nil {
+		s.Program = model.Program{SHA256: g.GetSha256(), Bytes: g.GetBytes(), Path: g.GetPath()}
 	}
 	return s
 }

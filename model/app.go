@@ -108,6 +108,9 @@ type AppSpec struct {
 	// Disconnect is what happens to executors on a worker that is cut off;
 	// "" = DisconnectKeep.
 	Disconnect DisconnectPolicy
+	// Program is what executors run (AppKindDriver only); the zero value is
+	// Hearth's own executor.
+	Program Program
 }
 
 // Clone returns a deep copy.

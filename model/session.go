@@ -118,7 +118,7 @@ type ReportAck struct {
 type LaunchOrder struct {
 	Fence      Fence
 	Ref        ExecutorRef
-	Spec       AppSpec // Kind, Name, User, Command, Files, DriverAddr, Disconnect are used
+	Spec       AppSpec // Kind, Name, User, Command, Files, DriverAddr, Disconnect, Program are used
 	Profile    int
 	Cores      int
 	MemoryMiB  int64

@@ -40,6 +40,7 @@ func (s AppSpec) Validate() error {
 		if s.DriverAddr == "" {
 			bad("driver_addr: must be the host:port where executors reach the driver")
 		}
+		errs = append(errs, s.Program.validate()...)
 		if s.Completions != 0 {
 			bad("completions %d: only a driver-less application counts completions", s.Completions)
 		}
@@ -70,10 +71,13 @@ func (s AppSpec) validateCommandKind(bad func(string, ...any)) {
 	if s.DriverAddr != "" {
 		bad("driver_addr %q: a driver-less application has no driver", s.DriverAddr)
 	}
+	if s.Program.Set() {
+		bad("program: only an application with a driver, which hands it out, has one")
+	}
 }
 
 func (s AppSpec) bytes() int {
-	n := len(s.Name) + len(s.User) + len(s.DriverAddr) + len(s.Command.Dir)
+	n := len(s.Name) + len(s.User) + len(s.DriverAddr) + len(s.Command.Dir) + len(s.Program.Path)
 	for _, a := range s.Command.Argv {
 		n += len(a)
 	}

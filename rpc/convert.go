@@ -119,7 +119,19 @@ func specToWire(s model.AppSpec) *pb.AppSpec {
 		MaxRuntimeMs: s.MaxRuntimeMilli,
 		DriverAddr:   s.DriverAddr,
 		Disconnect:   string(s.Disconnect),
+		Program:      programToWire(s.Program),
 	}
+}
+
+func programToWire(p model.Program) *pb.Program {
+	if !p.Set() {
+		return nil
+	}
+	return &pb.Program{Sha256: p.SHA256, Bytes: p.Bytes, Path: p.Path}
+}
+
+func programFromWire(p *pb.Program) model.Program {
+	return model.Program{SHA256: p.GetSha256(), Bytes: p.GetBytes(), Path: p.GetPath()}
 }
 
 func specFromWire(s *pb.AppSpec) model.AppSpec {
@@ -141,6 +153,7 @@ func specFromWire(s *pb.AppSpec) model.AppSpec {
 		MaxRuntimeMilli: s.GetMaxRuntimeMs(),
 		DriverAddr:      s.GetDriverAddr(),
 		Disconnect:      model.DisconnectPolicy(s.GetDisconnect()),
+		Program:         programFromWire(s.GetProgram()),
 	}
 }
 

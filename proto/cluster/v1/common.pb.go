@@ -618,6 +618,7 @@ type AppSpec struct {
 	MaxRuntimeMs  int64                  `protobuf:"varint,11,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
 	DriverAddr    string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
 	Disconnect    string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	Program       *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,6 +744,74 @@ func (x *AppSpec) GetDisconnect() string {
 	return ""
 }
 
+func (x *AppSpec) GetProgram() *Program {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+// Program is the executable of an application's executors.
+type Program struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	*x = Program{}
+	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Program.ProtoReflect.Descriptor instead.
+func (*Program) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Program) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Program) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Program) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
 type LogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *ExecutorRef           `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -755,7 +824,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	mi := &file_cluster_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +836,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	mi := &file_cluster_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +849,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LogRequest) GetRef() *ExecutorRef {
@@ -821,7 +890,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_cluster_v1_common_proto_msgTypes[11]
+	mi := &file_cluster_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +902,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_common_proto_msgTypes[11]
+	mi := &file_cluster_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +915,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LogChunk) GetOffset() int64 {
@@ -901,7 +970,7 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xbe\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xf4\x03\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -919,7 +988,12 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"driverAddr\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\r \x01(\tR\n" +
-	"disconnect\"\x86\x01\n" +
+	"disconnect\x124\n" +
+	"\aprogram\x18\x0f \x01(\v2\x1a.hearth.cluster.v1.ProgramR\aprogram\"K\n" +
+	"\aProgram\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\"\x86\x01\n" +
 	"\n" +
 	"LogRequest\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1e.hearth.cluster.v1.ExecutorRefR\x03ref\x12\x16\n" +
@@ -961,7 +1035,7 @@ func file_cluster_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_cluster_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cluster_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_cluster_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_cluster_v1_common_proto_goTypes = []any{
 	(ErrorCode)(0),          // 0: hearth.cluster.v1.ErrorCode
 	(*Empty)(nil),           // 1: hearth.cluster.v1.Empty
@@ -974,22 +1048,24 @@ var file_cluster_v1_common_proto_goTypes = []any{
 	(*Command)(nil),         // 8: hearth.cluster.v1.Command
 	(*File)(nil),            // 9: hearth.cluster.v1.File
 	(*AppSpec)(nil),         // 10: hearth.cluster.v1.AppSpec
-	(*LogRequest)(nil),      // 11: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),        // 12: hearth.cluster.v1.LogChunk
-	nil,                     // 13: hearth.cluster.v1.Profile.ResourcesEntry
+	(*Program)(nil),         // 11: hearth.cluster.v1.Program
+	(*LogRequest)(nil),      // 12: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),        // 13: hearth.cluster.v1.LogChunk
+	nil,                     // 14: hearth.cluster.v1.Profile.ResourcesEntry
 }
 var file_cluster_v1_common_proto_depIdxs = []int32{
 	0,  // 0: hearth.cluster.v1.ErrorDetail.codes:type_name -> hearth.cluster.v1.ErrorCode
-	13, // 1: hearth.cluster.v1.Profile.resources:type_name -> hearth.cluster.v1.Profile.ResourcesEntry
+	14, // 1: hearth.cluster.v1.Profile.resources:type_name -> hearth.cluster.v1.Profile.ResourcesEntry
 	7,  // 2: hearth.cluster.v1.AppSpec.profile:type_name -> hearth.cluster.v1.Profile
 	8,  // 3: hearth.cluster.v1.AppSpec.command:type_name -> hearth.cluster.v1.Command
 	9,  // 4: hearth.cluster.v1.AppSpec.files:type_name -> hearth.cluster.v1.File
-	4,  // 5: hearth.cluster.v1.LogRequest.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	11, // 5: hearth.cluster.v1.AppSpec.program:type_name -> hearth.cluster.v1.Program
+	4,  // 6: hearth.cluster.v1.LogRequest.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_common_proto_init() }
@@ -1003,7 +1079,7 @@ func file_cluster_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_common_proto_rawDesc), len(file_cluster_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

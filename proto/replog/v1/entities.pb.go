@@ -855,6 +855,7 @@ type AppSpec struct {
 	MaxRuntimeMilli int64                  `protobuf:"varint,11,opt,name=max_runtime_milli,json=maxRuntimeMilli,proto3" json:"max_runtime_milli,omitempty"`
 	DriverAddr      string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
 	Disconnect      string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"` // keep or singleton; empty: keep
+	Program         *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`       // absent: executors run hearth's own
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -980,6 +981,73 @@ func (x *AppSpec) GetDisconnect() string {
 	return ""
 }
 
+func (x *AppSpec) GetProgram() *Program {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+type Program struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // lower-case hex
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"` // on workers, tried first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	*x = Program{}
+	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Program.ProtoReflect.Descriptor instead.
+func (*Program) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Program) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Program) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Program) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
 type NumberedProfile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -990,7 +1058,7 @@ type NumberedProfile struct {
 
 func (x *NumberedProfile) Reset() {
 	*x = NumberedProfile{}
-	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	mi := &file_replog_v1_entities_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1070,7 @@ func (x *NumberedProfile) String() string {
 func (*NumberedProfile) ProtoMessage() {}
 
 func (x *NumberedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	mi := &file_replog_v1_entities_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1083,7 @@ func (x *NumberedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedProfile.ProtoReflect.Descriptor instead.
 func (*NumberedProfile) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{12}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NumberedProfile) GetId() int32 {
@@ -1042,7 +1110,7 @@ type ProfileCount struct {
 
 func (x *ProfileCount) Reset() {
 	*x = ProfileCount{}
-	mi := &file_replog_v1_entities_proto_msgTypes[13]
+	mi := &file_replog_v1_entities_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1122,7 @@ func (x *ProfileCount) String() string {
 func (*ProfileCount) ProtoMessage() {}
 
 func (x *ProfileCount) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[13]
+	mi := &file_replog_v1_entities_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1135,7 @@ func (x *ProfileCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileCount.ProtoReflect.Descriptor instead.
 func (*ProfileCount) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{13}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProfileCount) GetId() int32 {
@@ -1096,7 +1164,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_replog_v1_entities_proto_msgTypes[14]
+	mi := &file_replog_v1_entities_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1176,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[14]
+	mi := &file_replog_v1_entities_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1189,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{14}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Failure) GetWorker() string {
@@ -1162,7 +1230,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_replog_v1_entities_proto_msgTypes[15]
+	mi := &file_replog_v1_entities_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1242,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[15]
+	mi := &file_replog_v1_entities_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1255,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{15}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Exclusion) GetWorker() string {
@@ -1214,7 +1282,7 @@ type CauseCount struct {
 
 func (x *CauseCount) Reset() {
 	*x = CauseCount{}
-	mi := &file_replog_v1_entities_proto_msgTypes[16]
+	mi := &file_replog_v1_entities_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1294,7 @@ func (x *CauseCount) String() string {
 func (*CauseCount) ProtoMessage() {}
 
 func (x *CauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[16]
+	mi := &file_replog_v1_entities_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1307,7 @@ func (x *CauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CauseCount.ProtoReflect.Descriptor instead.
 func (*CauseCount) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{16}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CauseCount) GetCause() string {
@@ -1291,7 +1359,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_replog_v1_entities_proto_msgTypes[17]
+	mi := &file_replog_v1_entities_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1371,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[17]
+	mi := &file_replog_v1_entities_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1384,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{17}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *App) GetId() string {
@@ -1538,7 +1606,7 @@ type Executor struct {
 
 func (x *Executor) Reset() {
 	*x = Executor{}
-	mi := &file_replog_v1_entities_proto_msgTypes[18]
+	mi := &file_replog_v1_entities_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1618,7 @@ func (x *Executor) String() string {
 func (*Executor) ProtoMessage() {}
 
 func (x *Executor) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[18]
+	mi := &file_replog_v1_entities_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1631,7 @@ func (x *Executor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executor.ProtoReflect.Descriptor instead.
 func (*Executor) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{18}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Executor) GetApp() string {
@@ -1732,7 +1800,7 @@ type RememberedRequest struct {
 
 func (x *RememberedRequest) Reset() {
 	*x = RememberedRequest{}
-	mi := &file_replog_v1_entities_proto_msgTypes[19]
+	mi := &file_replog_v1_entities_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1812,7 @@ func (x *RememberedRequest) String() string {
 func (*RememberedRequest) ProtoMessage() {}
 
 func (x *RememberedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[19]
+	mi := &file_replog_v1_entities_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1825,7 @@ func (x *RememberedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedRequest.ProtoReflect.Descriptor instead.
 func (*RememberedRequest) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{19}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RememberedRequest) GetRequestId() string {
@@ -1795,7 +1863,7 @@ type AuditLine struct {
 
 func (x *AuditLine) Reset() {
 	*x = AuditLine{}
-	mi := &file_replog_v1_entities_proto_msgTypes[20]
+	mi := &file_replog_v1_entities_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1875,7 @@ func (x *AuditLine) String() string {
 func (*AuditLine) ProtoMessage() {}
 
 func (x *AuditLine) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[20]
+	mi := &file_replog_v1_entities_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1888,7 @@ func (x *AuditLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLine.ProtoReflect.Descriptor instead.
 func (*AuditLine) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{20}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AuditLine) GetIndex() uint64 {
@@ -1883,7 +1951,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_replog_v1_entities_proto_msgTypes[21]
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1963,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[21]
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +1976,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{21}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -1984,7 +2052,7 @@ type SnapshotRecord struct {
 
 func (x *SnapshotRecord) Reset() {
 	*x = SnapshotRecord{}
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2064,7 @@ func (x *SnapshotRecord) String() string {
 func (*SnapshotRecord) ProtoMessage() {}
 
 func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2077,7 @@ func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRecord.ProtoReflect.Descriptor instead.
 func (*SnapshotRecord) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SnapshotRecord) GetKind() isSnapshotRecord_Kind {
@@ -2124,7 +2192,7 @@ type SnapshotTrailer struct {
 
 func (x *SnapshotTrailer) Reset() {
 	*x = SnapshotTrailer{}
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2204,7 @@ func (x *SnapshotTrailer) String() string {
 func (*SnapshotTrailer) ProtoMessage() {}
 
 func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2217,7 @@ func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTrailer.ProtoReflect.Descriptor instead.
 func (*SnapshotTrailer) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotTrailer) GetRecords() uint64 {
@@ -2240,7 +2308,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xc8\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xfd\x03\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2258,7 +2326,12 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"driverAddr\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\r \x01(\tR\n" +
-	"disconnect\"V\n" +
+	"disconnect\x123\n" +
+	"\aprogram\x18\x0f \x01(\v2\x19.hearth.replog.v1.ProgramR\aprogram\"K\n" +
+	"\aProgram\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\"V\n" +
 	"\x0fNumberedProfile\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x123\n" +
 	"\aprofile\x18\x02 \x01(\v2\x19.hearth.replog.v1.ProfileR\aprofile\"4\n" +
@@ -2386,7 +2459,7 @@ func file_replog_v1_entities_proto_rawDescGZIP() []byte {
 	return file_replog_v1_entities_proto_rawDescData
 }
 
-var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_replog_v1_entities_proto_goTypes = []any{
 	(*ClusterIdentity)(nil),   // 0: hearth.replog.v1.ClusterIdentity
 	(*Settings)(nil),          // 1: hearth.replog.v1.Settings
@@ -2400,18 +2473,19 @@ var file_replog_v1_entities_proto_goTypes = []any{
 	(*ProcessCommand)(nil),    // 9: hearth.replog.v1.ProcessCommand
 	(*File)(nil),              // 10: hearth.replog.v1.File
 	(*AppSpec)(nil),           // 11: hearth.replog.v1.AppSpec
-	(*NumberedProfile)(nil),   // 12: hearth.replog.v1.NumberedProfile
-	(*ProfileCount)(nil),      // 13: hearth.replog.v1.ProfileCount
-	(*Failure)(nil),           // 14: hearth.replog.v1.Failure
-	(*Exclusion)(nil),         // 15: hearth.replog.v1.Exclusion
-	(*CauseCount)(nil),        // 16: hearth.replog.v1.CauseCount
-	(*App)(nil),               // 17: hearth.replog.v1.App
-	(*Executor)(nil),          // 18: hearth.replog.v1.Executor
-	(*RememberedRequest)(nil), // 19: hearth.replog.v1.RememberedRequest
-	(*AuditLine)(nil),         // 20: hearth.replog.v1.AuditLine
-	(*SnapshotHeader)(nil),    // 21: hearth.replog.v1.SnapshotHeader
-	(*SnapshotRecord)(nil),    // 22: hearth.replog.v1.SnapshotRecord
-	(*SnapshotTrailer)(nil),   // 23: hearth.replog.v1.SnapshotTrailer
+	(*Program)(nil),           // 12: hearth.replog.v1.Program
+	(*NumberedProfile)(nil),   // 13: hearth.replog.v1.NumberedProfile
+	(*ProfileCount)(nil),      // 14: hearth.replog.v1.ProfileCount
+	(*Failure)(nil),           // 15: hearth.replog.v1.Failure
+	(*Exclusion)(nil),         // 16: hearth.replog.v1.Exclusion
+	(*CauseCount)(nil),        // 17: hearth.replog.v1.CauseCount
+	(*App)(nil),               // 18: hearth.replog.v1.App
+	(*Executor)(nil),          // 19: hearth.replog.v1.Executor
+	(*RememberedRequest)(nil), // 20: hearth.replog.v1.RememberedRequest
+	(*AuditLine)(nil),         // 21: hearth.replog.v1.AuditLine
+	(*SnapshotHeader)(nil),    // 22: hearth.replog.v1.SnapshotHeader
+	(*SnapshotRecord)(nil),    // 23: hearth.replog.v1.SnapshotRecord
+	(*SnapshotTrailer)(nil),   // 24: hearth.replog.v1.SnapshotTrailer
 }
 var file_replog_v1_entities_proto_depIdxs = []int32{
 	2,  // 0: hearth.replog.v1.Offer.resources:type_name -> hearth.replog.v1.ResourceAddresses
@@ -2421,29 +2495,30 @@ var file_replog_v1_entities_proto_depIdxs = []int32{
 	8,  // 4: hearth.replog.v1.AppSpec.profile:type_name -> hearth.replog.v1.Profile
 	9,  // 5: hearth.replog.v1.AppSpec.command:type_name -> hearth.replog.v1.ProcessCommand
 	10, // 6: hearth.replog.v1.AppSpec.files:type_name -> hearth.replog.v1.File
-	8,  // 7: hearth.replog.v1.NumberedProfile.profile:type_name -> hearth.replog.v1.Profile
-	11, // 8: hearth.replog.v1.App.spec:type_name -> hearth.replog.v1.AppSpec
-	12, // 9: hearth.replog.v1.App.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	13, // 10: hearth.replog.v1.App.targets:type_name -> hearth.replog.v1.ProfileCount
-	13, // 11: hearth.replog.v1.App.live:type_name -> hearth.replog.v1.ProfileCount
-	14, // 12: hearth.replog.v1.App.failures:type_name -> hearth.replog.v1.Failure
-	15, // 13: hearth.replog.v1.App.excluded:type_name -> hearth.replog.v1.Exclusion
-	18, // 14: hearth.replog.v1.App.finished:type_name -> hearth.replog.v1.Executor
-	16, // 15: hearth.replog.v1.App.finished_count:type_name -> hearth.replog.v1.CauseCount
-	2,  // 16: hearth.replog.v1.Executor.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	0,  // 17: hearth.replog.v1.SnapshotHeader.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	1,  // 18: hearth.replog.v1.SnapshotHeader.settings:type_name -> hearth.replog.v1.Settings
-	7,  // 19: hearth.replog.v1.SnapshotRecord.master:type_name -> hearth.replog.v1.Master
-	6,  // 20: hearth.replog.v1.SnapshotRecord.worker:type_name -> hearth.replog.v1.Worker
-	17, // 21: hearth.replog.v1.SnapshotRecord.app:type_name -> hearth.replog.v1.App
-	18, // 22: hearth.replog.v1.SnapshotRecord.executor:type_name -> hearth.replog.v1.Executor
-	19, // 23: hearth.replog.v1.SnapshotRecord.request:type_name -> hearth.replog.v1.RememberedRequest
-	20, // 24: hearth.replog.v1.SnapshotRecord.audit:type_name -> hearth.replog.v1.AuditLine
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	12, // 7: hearth.replog.v1.AppSpec.program:type_name -> hearth.replog.v1.Program
+	8,  // 8: hearth.replog.v1.NumberedProfile.profile:type_name -> hearth.replog.v1.Profile
+	11, // 9: hearth.replog.v1.App.spec:type_name -> hearth.replog.v1.AppSpec
+	13, // 10: hearth.replog.v1.App.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	14, // 11: hearth.replog.v1.App.targets:type_name -> hearth.replog.v1.ProfileCount
+	14, // 12: hearth.replog.v1.App.live:type_name -> hearth.replog.v1.ProfileCount
+	15, // 13: hearth.replog.v1.App.failures:type_name -> hearth.replog.v1.Failure
+	16, // 14: hearth.replog.v1.App.excluded:type_name -> hearth.replog.v1.Exclusion
+	19, // 15: hearth.replog.v1.App.finished:type_name -> hearth.replog.v1.Executor
+	17, // 16: hearth.replog.v1.App.finished_count:type_name -> hearth.replog.v1.CauseCount
+	2,  // 17: hearth.replog.v1.Executor.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	0,  // 18: hearth.replog.v1.SnapshotHeader.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	1,  // 19: hearth.replog.v1.SnapshotHeader.settings:type_name -> hearth.replog.v1.Settings
+	7,  // 20: hearth.replog.v1.SnapshotRecord.master:type_name -> hearth.replog.v1.Master
+	6,  // 21: hearth.replog.v1.SnapshotRecord.worker:type_name -> hearth.replog.v1.Worker
+	18, // 22: hearth.replog.v1.SnapshotRecord.app:type_name -> hearth.replog.v1.App
+	19, // 23: hearth.replog.v1.SnapshotRecord.executor:type_name -> hearth.replog.v1.Executor
+	20, // 24: hearth.replog.v1.SnapshotRecord.request:type_name -> hearth.replog.v1.RememberedRequest
+	21, // 25: hearth.replog.v1.SnapshotRecord.audit:type_name -> hearth.replog.v1.AuditLine
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_entities_proto_init() }
@@ -2451,7 +2526,7 @@ func file_replog_v1_entities_proto_init() {
 	if File_replog_v1_entities_proto != nil {
 		return
 	}
-	file_replog_v1_entities_proto_msgTypes[22].OneofWrappers = []any{
+	file_replog_v1_entities_proto_msgTypes[23].OneofWrappers = []any{
 		(*SnapshotRecord_Master)(nil),
 		(*SnapshotRecord_Worker)(nil),
 		(*SnapshotRecord_App)(nil),
@@ -2465,7 +2540,7 @@ func file_replog_v1_entities_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_entities_proto_rawDesc), len(file_replog_v1_entities_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
