@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,15 +24,18 @@ type Files struct {
 // Source holds what was read from Files and serves it to any number of
 // tls.Configs. It is safe for concurrent use.
 type Source struct {
-	files Files
-	now   func() time.Time
-	state atomic.Pointer[material]
+	files  Files
+	now    func() time.Time
+	reload sync.Mutex // one reading at a time
+	state  atomic.Pointer[material]
 }
 
 // material is one reading of the files; it never changes.
 type material struct {
-	pool *x509.CertPool
-	cert *tls.Certificate
+	pool  *x509.CertPool
+	cert  *tls.Certificate
+	self  Identity
+	stamp stamp
 }
 
 // Load reads and checks the files. An error names the file and the rule it
@@ -51,32 +54,69 @@ func Load(files Files) (*Source, error) {
 
 // Reload reads the files again. New handshakes use what it read; open
 // connections keep what they have. On an error the old material stays in use.
+// A certificate of another cluster or role is an error: a process does not
+// become something else while it runs.
 func (s *Source) Reload() error {
 	if s == nil {
 		return nil
 	}
+	s.reload.Lock()
+	defer s.reload.Unlock()
 	m, err := read(s.files, s.now())
 	if err != nil {
 		return err
+	}
+	if old := s.state.Load(); old != nil && (old.self.Cluster != m.self.Cluster || old.self.Role != m.self.Role) {
+		return fmt.Errorf("cert_file %s: must be for a %s of cluster %s like the one in use, it is %s", s.files.CertFile, old.self.Role, old.self.Cluster, m.self)
 	}
 	s.state.Store(m)
 	return nil
 }
 
+// Identity is what the own certificate says; zero for a nil Source.
+func (s *Source) Identity() Identity {
+	if s == nil {
+		return Identity{}
+	}
+	return s.state.Load().self
+}
+
+// Require returns an error unless the own certificate is for a role: a daemon
+// that shows another one would be refused by everybody. A nil Source passes.
+func (s *Source) Require(role Role) error {
+	if s == nil || s.Identity().Role == role {
+		return nil
+	}
+	return fmt.Errorf("cert_file %s: must be a certificate for a %s, it is %s: make one with hearth ca issue --role %s", s.files.CertFile, role, s.Identity(), role)
+}
+
+// Validity is the time for which the own certificate is valid; zero times for a
+// nil Source.
+func (s *Source) Validity() (from, until time.Time) {
+	if s == nil {
+		return time.Time{}, time.Time{}
+	}
+	leaf := s.state.Load().cert.Leaf
+	return leaf.NotBefore, leaf.NotAfter
+}
+
 // Server returns the config of a listener: TLS 1.3, own certificate, and a
-// client certificate of the cluster's authority demanded and verified. Who the
-// client is stands in ConnectionState.PeerCertificates[0]; VerifiedChains stays
-// empty. It follows Reload. It returns nil for a nil Source.
+// client certificate of the cluster's authority demanded and verified, of any
+// role; Only narrows that, and Optional serves those without one. Who the client
+// is tells RoleOf; VerifiedChains stays empty. It follows Reload. It returns nil
+// for a nil Source.
 func (s *Source) Server() *tls.Config {
 	if s == nil {
 		return nil
 	}
 	// ClientCAs has no callback and GetConfigForClient would hide the protocols
 	// that gRPC and net/http add, so any certificate is taken at first and
-	// verified in full by VerifyConnection with the present authorities.
+	// verified in full by VerifyConnection with the present authorities. Without
+	// tickets every connection shows a certificate.
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ClientAuth: tls.RequireAnyClientCert,
+		MinVersion:             tls.VersionTLS13,
+		ClientAuth:             tls.RequireAnyClientCert,
+		SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.state.Load().cert, nil
 		},
@@ -92,8 +132,8 @@ func (s *Source) Server() *tls.Config {
 // Client returns the config of a dialler: TLS 1.3, own certificate shown to the
 // server, and the server's verified against the cluster's authority and the name
 // dialled (ServerName, which the caller or the library sets on a clone; ForHost
-// for addresses). It
-// follows Reload. It returns nil for a nil Source.
+// for addresses); Only narrows whom it accepts. It follows Reload. It returns nil
+// for a nil Source.
 func (s *Source) Client() *tls.Config {
 	if s == nil {
 		return nil
@@ -116,100 +156,4 @@ func (s *Source) Client() *tls.Config {
 			return nil
 		},
 	}
-}
-
-// ForHost returns a copy of a dialler's config that verifies this host. Callers
-// that dial addresses need it: crypto/tls does not tell VerifyConnection an IP
-// address, because none is sent as a server name. A ServerName that is already
-// set stays.
-func ForHost(cfg *tls.Config, host string) *tls.Config {
-	c := cfg.Clone()
-	if c.ServerName == "" {
-		c.ServerName = host
-	}
-	if inner, name := c.VerifyConnection, c.ServerName; inner != nil {
-		c.VerifyConnection = func(cs tls.ConnectionState) error {
-			cs.ServerName = name
-			return inner(cs)
-		}
-	}
-	return c
-}
-
-// verify is the verification of crypto/tls, against the authorities of the last
-// reload. name is the host that the certificate must be for, empty for any.
-func (s *Source) verify(chain []*x509.Certificate, name string, usage x509.ExtKeyUsage) error {
-	if len(chain) == 0 {
-		return errors.New("it showed no certificate")
-	}
-	intermediates := x509.NewCertPool()
-	for _, cert := range chain[1:] {
-		intermediates.AddCert(cert)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots:         s.state.Load().pool,
-		Intermediates: intermediates,
-		DNSName:       name,
-		CurrentTime:   s.now(),
-		KeyUsages:     []x509.ExtKeyUsage{usage},
-	})
-	return err //nolint:wrapcheck // both callers wrap it with whom they verified
-}
-
-// read reads and checks all files.
-func read(files Files, now time.Time) (*material, error) {
-	pool, caErr := readPool(files.CAFile)
-	cert, certErr := readPair(files.CertFile, files.KeyFile, now)
-	if err := errors.Join(caErr, certErr); err != nil {
-		return nil, err
-	}
-	return &material{pool: pool, cert: cert}, nil
-}
-
-func readPool(path string) (*x509.CertPool, error) {
-	text, err := readFile("ca_file", path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("ca_file %s: must hold at least one certificate in PEM form", path)
-	}
-	return pool, nil
-}
-
-func readPair(certPath, keyPath string, now time.Time) (*tls.Certificate, error) {
-	certText, certErr := readFile("cert_file", certPath)
-	keyText, keyErr := readFile("key_file", keyPath)
-	if err := errors.Join(certErr, keyErr); err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certText, keyText)
-	if err != nil {
-		return nil, fmt.Errorf("cert_file %s and key_file %s: must be a certificate and its private key in PEM form: %w", certPath, keyPath, err)
-	}
-	// X509KeyPair has parsed the leaf.
-	if leaf := pair.Leaf; now.After(leaf.NotAfter) {
-		return nil, fmt.Errorf("cert_file %s: must be valid now, it ended on %s", certPath, leaf.NotAfter.UTC().Format(time.RFC3339))
-	}
-	return &pair, nil
-}
-
-// readFile reads one file; field is its key in the configuration.
-func readFile(field, path string) ([]byte, error) {
-	if path == "" {
-		return nil, fmt.Errorf("%s: must be set: ca_file, cert_file and key_file go together", field)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: must be a readable file: %w", field, err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%s %s: must be a regular file of at most %d bytes", field, path, maxFileBytes)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: must be a readable file: %w", field, err)
-	}
-	return text, nil
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,8 +52,14 @@ func newAuthority(t *testing.T, name string) *authority {
 	return &authority{cert: cert, key: key}
 }
 
-// write issues a certificate for a host and writes all three files to dir.
+// write issues a master's certificate for a host and writes all three files to dir.
 func (a *authority) write(t *testing.T, dir, host string, notAfter time.Time) Files {
+	t.Helper()
+	return a.issue(t, dir, host, Identity{"prod", RoleMaster, host}, time.Now().Add(-time.Hour), notAfter)
+}
+
+// issue issues any certificate and writes all three files to dir.
+func (a *authority) issue(t *testing.T, dir, host string, id Identity, notBefore, notAfter time.Time) Files {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,7 +67,8 @@ func (a *authority) write(t *testing.T, dir, host string, notAfter time.Time) Fi
 	}
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
+		NotBefore: notBefore, NotAfter: notAfter,
+		URIs:        []*url.URL{id.URI()},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, key.Public(), a.key)

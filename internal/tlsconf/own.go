@@ -1,0 +1,55 @@
+package tlsconf
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Own returns the certificate that a config of this package shows now, nil for
+// none. It is another pointer after each reload.
+func Own(cfg *tls.Config) *x509.Certificate {
+	if cfg == nil {
+		return nil
+	}
+	var cert *tls.Certificate
+	var err error
+	switch {
+	case cfg.GetClientCertificate != nil:
+		cert, err = cfg.GetClientCertificate(&tls.CertificateRequestInfo{})
+	case cfg.GetCertificate != nil:
+		cert, err = cfg.GetCertificate(&tls.ClientHelloInfo{})
+	}
+	if err != nil || cert == nil {
+		return nil
+	}
+	return cert.Leaf
+}
+
+// Explain makes the alert by which a peer refuses our certificate readable: TLS
+// does not carry the reason, so the error names what we showed. Other errors are
+// returned as they are. cfg is the one of the connection.
+func Explain(cfg *tls.Config, err error) error {
+	if err == nil || !isRefusedByPeer(err) {
+		return err
+	}
+	leaf := Own(cfg)
+	if leaf == nil {
+		return fmt.Errorf("the peer demands a certificate, and there is none here: set ca_file, cert_file and key_file: %w", err)
+	}
+	return fmt.Errorf("the peer refuses this end's certificate (%s, valid from %s until %s, signed by %q); its log says why: %w",
+		holder(leaf), stampText(leaf.NotBefore), stampText(leaf.NotAfter), clip(leaf.Issuer.CommonName), err)
+}
+
+// isRefusedByPeer knows the alerts about certificates by their texts, as
+// crypto/tls does not export their type; RFC 8446, section 6.2.
+func isRefusedByPeer(err error) bool {
+	var alert tls.AlertError
+	text := err.Error()
+	if !errors.As(err, &alert) && !strings.Contains(text, "remote error: tls: ") {
+		return false
+	}
+	return strings.Contains(text, "certificate")
+}
