@@ -174,7 +174,7 @@ func (f *fakeServices) ExecutorSession(ctx context.Context, s ExecutorSessionStr
 }
 
 func allServices(f *fakeServices) Services {
-	return Services{Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f}
+	return Services{Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f}
 }
 
 // fakeLeader is a LeaderInfo that a test changes.

@@ -219,6 +219,12 @@ func FuzzExecutorsListener(f *testing.F) {
 		executorUpToWire(model.ExecutorUp{Results: []model.TaskResult{{ID: 1, Stdout: []byte("x")}}, Beat: &model.Beat{}}))
 }
 
+func FuzzContentListener(f *testing.F) {
+	fuzzListener(f, "Content",
+		&pb.ContentRequest{Executor: refToWire(model.ExecutorRef{App: "a", Executor: -1}), Sha256: strings.Repeat("a", model.DigestBytes), Offset: -1},
+		&pb.ContentHeld{Sha256: []string{"", "x"}})
+}
+
 // FuzzErrorDetail: what a hostile server sends as an error is an error.
 func FuzzErrorDetail(f *testing.F) {
 	seed, err := proto.Marshal(&pb.ErrorDetail{Codes: []pb.ErrorCode{1, 99}, Rejection: "X", LeaderAddr: "m:1"})

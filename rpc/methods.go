@@ -83,5 +83,8 @@ func methodTable() map[string]method {
 		pb.Worker_ReadLog_FullMethodName:  {by: byAny, long: true},
 
 		pb.Executors_Session_FullMethodName: {by: byAny, long: true},
+
+		pb.Content_Read_FullMethodName:     {by: byAny, long: true},
+		pb.Content_Releases_FullMethodName: {by: byAny, long: true},
 	}
 }

@@ -43,6 +43,7 @@ type Services struct {
 	Peer      PeerService
 	Worker    WorkerService
 	Executors ExecutorHub
+	Content   ContentService
 }
 
 // Server serves gRPC on one listener.
@@ -103,6 +104,9 @@ func (s *Server) register(v Services) {
 	}
 	if v.Executors != nil {
 		pb.RegisterExecutorsServer(s.grpc, &executorsServer{svc: v.Executors})
+	}
+	if v.Content != nil {
+		pb.RegisterContentServer(s.grpc, &contentServer{svc: v.Content})
 	}
 }
 
