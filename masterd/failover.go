@@ -89,6 +89,7 @@ func (p peerAsker) AskLeaderGone(ctx context.Context, peer model.MasterID, q raf
 	}
 	req := rpc.LeaderGoneRequest{
 		From: q.From, Cluster: q.Cluster, Leader: q.Leader, Term: q.Term, LastIndex: q.Last.Index, LastTerm: q.Last.Term,
+		Silent: q.Silent,
 	}
 	reply, err := rpc.PeerClient(conn).LeaderGone(ctx, req)
 	if errors.Is(err, model.ErrUnavailable) && ctx.Err() == nil {

@@ -32,7 +32,7 @@ func (s peerService) ReportHash(_ context.Context, r rpc.HashReport) (rpc.HashVe
 // LeaderGone tells another voter whether this master finds the leader dead too.
 func (s peerService) LeaderGone(ctx context.Context, r rpc.LeaderGoneRequest) (rpc.LeaderGoneReply, error) {
 	reply := s.m.node.LeaderGone(ctx, raftnode.LeaderGone{
-		From: r.From, Cluster: r.Cluster, Leader: r.Leader, Term: r.Term,
+		From: r.From, Cluster: r.Cluster, Leader: r.Leader, Term: r.Term, Silent: r.Silent,
 		Last: raftnode.LogEnd{Index: r.LastIndex, Term: r.LastTerm},
 	})
 	return rpc.LeaderGoneReply{

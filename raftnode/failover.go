@@ -54,13 +54,14 @@ type PeerAsker interface {
 }
 
 // LeaderGone is the question of one voter to another whether the leader's
-// process is dead.
+// process is dead or, if Silent, whether the leader has fallen silent.
 type LeaderGone struct {
 	From    model.MasterID
 	Cluster model.ClusterIdentity
 	Leader  model.MasterID // who is taken for dead
 	Term    uint64         // the term it led
 	Last    LogEnd         // of From
+	Silent  bool
 }
 
 // LeaderGoneReply answers it.
@@ -104,8 +105,8 @@ func failoverTimesOf(preset string) failoverTimes {
 	}
 }
 
-// failover watches the leader's connections. One goroutine decides; it and what
-// it starts end with closing.
+// failover watches the leader's connections and its silence. One goroutine
+// decides; it and what it starts end with closing.
 type failover struct {
 	n     *Node
 	log   hclog.Logger
@@ -114,7 +115,9 @@ type failover struct {
 
 	followed followed
 	ports    *portProbe
+	silence  silence
 	wake     chan struct{} // capacity 1: look whether the leader is gone
+	hush     chan struct{} // capacity 1: the leader is silent
 	moved    chan struct{} // capacity 1: leader, term or state has changed
 	tasks    sync.WaitGroup
 
@@ -157,10 +160,12 @@ func newFailover(n *Node, deps Failover) *failover {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &failover{
 		n: n, log: n.log, deps: deps, times: failoverTimesOf(n.cfg.Preset),
-		wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), reaching: make(map[model.MasterID]bool),
+		wake: make(chan struct{}, 1), hush: make(chan struct{}, 1), moved: make(chan struct{}, 1), reaching: make(map[model.MasterID]bool),
 		ctx:    func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		cancel: cancel,
 	}
+	timeout, _ := timeoutOf(n.cfg.Preset) // validated
+	f.silence.limit = timeout
 	f.ports = &portProbe{dial: deps.Dial, ports: deps.Ports, limit: f.times.ask, ctx: f.ctx, log: f.log}
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, f.observe))
 	if at := n.standing(); at.state == raft.Follower && at.leader != "" && f.followed.get() == (suspect{}) {
@@ -227,7 +232,8 @@ func (f *failover) spend(who suspect) {
 	f.spent = who
 }
 
-// run looks after each loss of a connection until closing is closed.
+// run looks after each loss of a connection and each silence until closing is
+// closed.
 func (f *failover) run(closing <-chan struct{}) {
 	defer f.tasks.Wait()
 	defer f.cancel()
@@ -242,10 +248,14 @@ func (f *failover) run(closing <-chan struct{}) {
 	})
 	tick := time.NewTicker(reachInterval)
 	defer tick.Stop()
+	f.tasks.Go(func() { f.listen(ctx) })
 	for {
 		select {
 		case <-closing:
 			return
+		case <-f.hush:
+			f.endSilence(ctx)
+			continue
 		case <-tick.C:
 			f.reachVoters()
 			continue

@@ -12,11 +12,12 @@ import (
 )
 
 // LeaderGone answers another voter's question whether the leader's process is
-// dead. This node agrees only if it has lost the same leader of the same term,
-// knows of none since, and its own dials of both ports were refused too; the
-// question contributes nothing. One that has begun an election meanwhile agrees
+// dead, or the leader silent. This node agrees only if it has lost the same
+// leader of the same term, knows of none since, and its own dials of both ports
+// were refused too, or it has itself not heard the leader for the election
+// time-out; the question contributes nothing. One that has begun an election meanwhile agrees
 // as well, so that the others see who goes first. It blocks while it looks a few times at ports that
-// the kernel may be closing, and no longer than ctx. A question that is agreed to makes this node ask
+// the kernel may be closing, or for what its own silence lacks, and no longer than ctx. A question that is agreed to makes this node ask
 // its own.
 func (n *Node) LeaderGone(ctx context.Context, q LeaderGone) LeaderGoneReply {
 	reply := LeaderGoneReply{ID: n.cfg.ID}
@@ -50,6 +51,12 @@ func (n *Node) agree(ctx context.Context, q LeaderGone) error {
 		return err
 	}
 	f := n.failover
+	if q.Silent {
+		if err := f.findSilent(ctx); err != nil {
+			return err
+		}
+		return n.mayAgree(q, who)
+	}
 	// The asker may be quicker to notice than this node by a moment.
 	if !f.refuses(ctx, who) && (!f.awaitUnlinked(ctx, who.leader, dyingLast) || !f.refuses(ctx, who)) {
 		return fmt.Errorf("%w: the leader's ports do not both refuse this master", model.ErrRefused)

@@ -62,7 +62,16 @@ func inLine(voters []voter) {
 type loss struct {
 	who    suspect
 	began  time.Time
+	silent bool // nothing is known but that it is not heard
 	waited bool // once for somebody's election
+}
+
+// evidence is what the log says of it.
+func (l *loss) evidence() string {
+	if l.silent {
+		return "leader silent: a majority has not heard it for the election time-out; taking over"
+	}
+	return "leader gone: its connections are closed, its ports refuse, and a majority finds the same; taking over"
 }
 
 // lookAfter finds out whether a leader is gone, and replaces it.
@@ -156,7 +165,8 @@ func (f *failover) awaitUnlinked(ctx context.Context, leader model.MasterID, lim
 	}
 }
 
-// round makes one attempt. over means that there is nothing left to do.
+// round makes one attempt to replace a leader whose process seems dead. over
+// means that there is nothing left to do.
 func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) {
 	who := l.who
 	if !f.refuses(ctx, who) {
@@ -168,14 +178,23 @@ func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) 
 	if !f.awaitUnlinked(ctx, who.leader, f.times.again) {
 		return true
 	}
-	dialed := time.Since(l.began)
-	agreed, need, err := f.ask(ctx, who)
+	return f.replace(ctx, l, at)
+}
+
+// replace has the voters agree on a loss, and begins an election when it is this
+// node's turn.
+func (f *failover) replace(ctx context.Context, l *loss, at standing) (over bool) {
+	who := l.who
+	found := time.Since(l.began)
+	agreed, need, err := f.ask(ctx, l)
 	if err != nil {
 		f.log.Warn("cannot ask whether the leader is gone", "err", err)
 		return true
 	}
 	if len(agreed) < need {
-		f.disagree(who, len(agreed), need)
+		if !l.silent { // silence of one standby's own network is everyday
+			f.disagree(who, len(agreed), need)
+		}
 		return false
 	}
 	inLine(agreed)
@@ -184,7 +203,7 @@ func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) 
 		if f.awaitChange(ctx, who, time.Duration(place)*f.times.step) {
 			return true
 		}
-		if !l.waited && f.anyBegun(ctx, who, agreed[:place]) {
+		if !l.waited && f.anyBegun(ctx, l, agreed[:place]) {
 			l.waited = true
 			return f.awaitChange(ctx, who, f.times.settle)
 		}
@@ -192,9 +211,8 @@ func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) 
 	if now := f.n.standing(); now != at {
 		return false // an election has failed meanwhile: ask anew
 	}
-	f.log.Info("leader gone: its connections are closed, its ports refuse, and a majority finds the same; taking over",
-		"leader", string(who.leader), "term", who.term, "agreed", len(agreed), "needed", need, "place_in_line", place+1,
-		"dialed_after", dialed.String(), "after", time.Since(l.began).String())
+	f.log.Info(l.evidence(), "leader", string(who.leader), "term", who.term, "agreed", len(agreed), "needed", need, "place_in_line", place+1,
+		"found_after", found.String(), "after", time.Since(l.began).String())
 	if err := f.n.trans.fire(func() error { return f.n.mayTimeOut(at) }, f.times.again); err != nil {
 		f.log.Warn("could not take over", "leader", string(who.leader), "term", who.term, "err", err)
 	}
@@ -205,12 +223,12 @@ func (f *failover) round(ctx context.Context, l *loss, at standing) (over bool) 
 // begun: two candidates of one term would take the votes from each other, and a
 // candidate with a slow disk needs longer than a step before it asks for the
 // first. Who does not answer is passed over.
-func (f *failover) anyBegun(ctx context.Context, who suspect, ahead []voter) bool {
+func (f *failover) anyBegun(ctx context.Context, l *loss, ahead []voter) bool {
 	ctx, cancel := context.WithTimeout(ctx, f.times.again)
 	defer cancel()
 	replies := make(chan LeaderGoneReply, len(ahead))
 	for _, v := range ahead {
-		f.tasks.Go(func() { replies <- f.askOne(ctx, v.id, f.question(who)) })
+		f.tasks.Go(func() { replies <- f.askOne(ctx, v.id, f.question(l)) })
 	}
 	for range ahead {
 		if r := <-replies; r.Begun {
@@ -238,7 +256,7 @@ func (f *failover) disagree(who suspect, agreed, need int) {
 // ask asks every other voter and returns those that agree, this node included,
 // and how many it takes. It waits until all have answered, or a little longer
 // than a majority, or times.ask.
-func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need int, err error) {
+func (f *failover) ask(ctx context.Context, l *loss) (agreed []voter, need int, err error) {
 	voters, err := f.n.voters()
 	if err != nil {
 		return nil, 0, err
@@ -253,11 +271,11 @@ func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need i
 	replies := make(chan LeaderGoneReply, len(voters))
 	asked := 0
 	for _, id := range voters {
-		if id == f.n.cfg.ID || id == who.leader {
+		if id == f.n.cfg.ID || id == l.who.leader {
 			continue
 		}
 		asked++
-		f.tasks.Go(func() { replies <- f.askOne(ctx, id, f.question(who)) })
+		f.tasks.Go(func() { replies <- f.askOne(ctx, id, f.question(l)) })
 	}
 	var grace <-chan time.Time
 	for range asked {
@@ -280,8 +298,10 @@ func (f *failover) ask(ctx context.Context, who suspect) (agreed []voter, need i
 	return agreed, need, nil
 }
 
-func (f *failover) question(who suspect) LeaderGone {
-	return LeaderGone{From: f.n.cfg.ID, Cluster: f.n.identity.Current(), Leader: who.leader, Term: who.term, Last: f.n.logEnd()}
+func (f *failover) question(l *loss) LeaderGone {
+	return LeaderGone{
+		From: f.n.cfg.ID, Cluster: f.n.identity.Current(), Leader: l.who.leader, Term: l.who.term, Last: f.n.logEnd(), Silent: l.silent,
+	}
 }
 
 // askOne returns what one voter says; no answer is no agreement.

@@ -248,43 +248,6 @@ func TestSimHA17AFlappingStandbyLinkNeverRaisesTheTerm(t *testing.T) {
 	})
 }
 
-// A partition is silence; only a refusal proves anything.
-func TestSimSilenceStartsNoFastFailover(t *testing.T) {
-	simulate(t, func(t *testing.T, seed int64) {
-		r := newFailoverRig(t, seed, 3, PresetLAN)
-		defer r.stop()
-		lead := r.settle()
-		r.net.Isolate(lead.host)
-		_, took := r.elected(r.standbys(lead), 10*time.Second)
-		if took < 300*time.Millisecond {
-			t.Errorf("elected after %s, before the time-out", took)
-		}
-		if asked := r.asked.Load(); asked != 0 || r.tookOver() {
-			t.Errorf("%d questions were asked, took over: %v", asked, r.tookOver())
-		}
-		r.net.Heal()
-		r.level()
-	})
-}
-
-// A machine that loses power leaves its connections open: silence as well.
-func TestSimAMachineThatLosesPowerIsReplacedByTheTimeout(t *testing.T) {
-	simulate(t, func(t *testing.T, seed int64) {
-		r := newFailoverRig(t, seed, 3, PresetLAN)
-		defer r.stop()
-		lead := r.settle()
-		r.net.Isolate(lead.host)
-		r.kill(lead)
-		if _, took := r.elected(r.standbys(lead), 10*time.Second); took < 300*time.Millisecond || took > 3*time.Second {
-			t.Errorf("elected after %s, want the usual time-out", took)
-		}
-		if r.tookOver() {
-			t.Error("somebody took over on silence")
-		}
-		r.close(lead)
-	})
-}
-
 // A dying process closes its connections before its listeners, or after.
 func TestSimAProcessThatClosesItsListenersLastIsGoneAllTheSame(t *testing.T) {
 	simulate(t, func(t *testing.T, seed int64) {

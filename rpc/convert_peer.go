@@ -66,14 +66,14 @@ func hashVerdictFromWire(v *pb.HashVerdict) HashVerdict {
 func leaderGoneToWire(r LeaderGoneRequest) *pb.LeaderGoneRequest {
 	return &pb.LeaderGoneRequest{
 		From: string(r.From), Cluster: identityToWire(r.Cluster), Leader: string(r.Leader), Term: r.Term,
-		LastIndex: r.LastIndex, LastTerm: r.LastTerm,
+		LastIndex: r.LastIndex, LastTerm: r.LastTerm, Silent: r.Silent,
 	}
 }
 
 func leaderGoneFromWire(r *pb.LeaderGoneRequest) LeaderGoneRequest {
 	return LeaderGoneRequest{
 		From: model.MasterID(r.GetFrom()), Cluster: identityFromWire(r.GetCluster()), Leader: model.MasterID(r.GetLeader()),
-		Term: r.GetTerm(), LastIndex: r.GetLastIndex(), LastTerm: r.GetLastTerm(),
+		Term: r.GetTerm(), LastIndex: r.GetLastIndex(), LastTerm: r.GetLastTerm(), Silent: r.GetSilent(),
 	}
 }
 

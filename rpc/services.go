@@ -21,6 +21,11 @@ type ClusterService interface {
 	// RegisterApp commits an application (leader-only, idempotent by
 	// CallInfo.RequestID).
 	RegisterApp(ctx context.Context, call CallInfo, spec model.AppSpec) (RegisterAppReply, error)
+	// RegisterApps commits many applications, each under its own request id
+	// and with its own verdict, in order (leader-only). call names the caller
+	// only. The error is of the call as a whole: then every outcome that
+	// matches it is unknown or certainly not done, as the error says.
+	RegisterApps(ctx context.Context, call CallInfo, subs []Submission) (RegisterAppsReply, error)
 	// FinishApp ends an application on its driver's word (leader-only).
 	FinishApp(ctx context.Context, call CallInfo, req FinishAppRequest) error
 	// KillApp ends an application as KILLED (leader-only).
@@ -72,6 +77,35 @@ type RegisterAppReply struct {
 	Token      string // opens the driver session
 	Index      uint64
 	LeaderAddr string
+}
+
+// Submission is one application of a batch.
+type Submission struct {
+	RequestID string // as CallInfo.RequestID
+	Base      uint64 // as CallInfo.Base
+	Spec      model.AppSpec
+}
+
+// Limits of one batch of submissions. MaxSubmissionBytes is the encoded size
+// of their descriptions together; a single one is always taken.
+const (
+	MaxSubmissions     = 64
+	MaxSubmissionBytes = 1 << 20
+)
+
+// RegisterAppsReply answers a batch, one verdict for each submission.
+type RegisterAppsReply struct {
+	Verdicts   []SubmissionVerdict
+	LeaderAddr string
+}
+
+// SubmissionVerdict is what became of one submission: Err, which matches what
+// RegisterApp would have returned, or the rest.
+type SubmissionVerdict struct {
+	App   model.AppID
+	Token string
+	Index uint64
+	Err   error
 }
 
 // FinishAppRequest ends an application on its driver's word.
@@ -206,7 +240,8 @@ type PeerService interface {
 	// ReportHash tells the leader a follower's state hash at an index.
 	ReportHash(ctx context.Context, req HashReport) (HashVerdict, error)
 	// LeaderGone asks another voter whether it, too, finds the process of the
-	// leader dead (design 6). The answer takes two dials at most.
+	// leader dead, or the leader silent (design 6, ADR 0032). The answer takes
+	// two dials, or a quarter of the election time-out, at most.
 	LeaderGone(ctx context.Context, req LeaderGoneRequest) (LeaderGoneReply, error)
 }
 
@@ -218,6 +253,7 @@ type LeaderGoneRequest struct {
 	Term      uint64 // that Leader led
 	LastIndex uint64 // newest entry of From
 	LastTerm  uint64 // of that entry
+	Silent    bool   // its silence is asked about, not its ports
 }
 
 // LeaderGoneReply answers it.

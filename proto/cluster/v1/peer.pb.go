@@ -349,8 +349,10 @@ type LeaderGoneRequest struct {
 	Leader string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
 	Term   uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	// Of the sender's newest entry.
-	LastIndex     uint64 `protobuf:"varint,5,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	LastTerm      uint64 `protobuf:"varint,6,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	LastIndex uint64 `protobuf:"varint,5,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastTerm  uint64 `protobuf:"varint,6,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	// Not whether its ports refuse is asked, but whether it is silent.
+	Silent        bool `protobuf:"varint,7,opt,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -425,6 +427,13 @@ func (x *LeaderGoneRequest) GetLastTerm() uint64 {
 		return x.LastTerm
 	}
 	return 0
+}
+
+func (x *LeaderGoneRequest) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
 }
 
 type LeaderGoneReply struct {
@@ -542,7 +551,7 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\"?\n" +
 	"\vHashVerdict\x12\x18\n" +
 	"\adiffers\x18\x01 \x01(\bR\adiffers\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xcd\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xe5\x01\n" +
 	"\x11LeaderGoneRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12<\n" +
 	"\acluster\x18\x02 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x16\n" +
@@ -550,7 +559,8 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x05 \x01(\x04R\tlastIndex\x12\x1b\n" +
-	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\"\x9f\x01\n" +
+	"\tlast_term\x18\x06 \x01(\x04R\blastTerm\x12\x16\n" +
+	"\x06silent\x18\a \x01(\bR\x06silent\"\x9f\x01\n" +
 	"\x0fLeaderGoneReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04gone\x18\x02 \x01(\bR\x04gone\x12\x16\n" +
