@@ -102,7 +102,7 @@ func (f *failover) listen(ctx context.Context) {
 // endSilence replaces a leader that a majority does not hear.
 func (f *failover) endSilence(ctx context.Context) {
 	who, last := f.followed.get(), f.n.raft.LastContact()
-	if who.leader == "" || last.IsZero() {
+	if who.leader == "" || last.IsZero() || f.silence.isSpent(last) {
 		return
 	}
 	l := &loss{who: who, silent: true, began: time.Now()}
