@@ -1,6 +1,10 @@
 package driver
 
-import "time"
+import (
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
 
 // Limits of one driver.
 const (
@@ -24,6 +28,9 @@ const (
 	// MaxTaskFileBytes bounds the files of one task together: they travel in
 	// one message.
 	MaxTaskFileBytes = 32 << 20
+	// MaxArgument bounds the argument of a function: what is larger is brought to
+	// the executors once, not with each task.
+	MaxArgument = model.MaxTaskBytes
 	// maxParked bounds executors that have connected before the leader
 	// announced them, and the unknown ids that are remembered.
 	maxParked = 1024

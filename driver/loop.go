@@ -240,7 +240,7 @@ func (l *loop) deliver(t *task, r Result) {
 	l.bytes += resultBytes(&r)
 }
 
-func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) }
+func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) + len(r.Value) }
 
 // result takes one result of a connected executor.
 func (l *loop) result(m *member, r model.TaskResult) {

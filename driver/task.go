@@ -5,15 +5,22 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hearthd/hearth/model"
 )
 
-// Task is one process to run.
+// Task is one thing to run: a process (Argv), or a call of a function that the
+// executors' program has registered (Function), not both.
 type Task struct {
-	Argv []string
-	Env  []string // "NAME=value"
-	Dir  string   // absolute; "" = a fresh directory
+	// Function and Argument are the call; see executor.Function. Env, Dir and
+	// Files are for processes only. Argument is not copied and must not change
+	// before the result is there.
+	Function string
+	Argument []byte
+	Argv     []string
+	Env      []string // "NAME=value"
+	Dir      string   // absolute; "" = a fresh directory
 	// Timeout ends the task; 0 = none.
 	Timeout time.Duration
 	// Files are written into the task's directory before it starts. Their data
@@ -23,7 +30,8 @@ type Task struct {
 	Tag any
 }
 
-// Result is what became of a task: there is exactly one for each.
+// Result is what became of a task: there is exactly one for each. That of a
+// call has its Value and Outcome DONE, or another outcome and an Error.
 type Result struct {
 	model.TaskResult
 	Tag    any
@@ -40,8 +48,15 @@ type Result struct {
 
 // check bounds what travels; errors wrap model.ErrInvalid or ErrTooLarge.
 func (t *Task) check() error {
-	if len(t.Argv) == 0 || t.Argv[0] == "" {
-		return fmt.Errorf("submit task: %w: no program", model.ErrInvalid)
+	switch {
+	case t.Function != "":
+		if err := t.checkCall(); err != nil {
+			return err
+		}
+	case len(t.Argv) == 0 || t.Argv[0] == "":
+		return fmt.Errorf("submit task: %w: neither a program nor a function", model.ErrInvalid)
+	case t.Argument != nil:
+		return fmt.Errorf("submit task: %w: an argument without a function", model.ErrInvalid)
 	}
 	if t.Timeout < 0 {
 		return fmt.Errorf("submit task: %w: timeout %s is negative", model.ErrInvalid, t.Timeout)
@@ -61,6 +76,22 @@ func (t *Task) check() error {
 	}
 	if size > MaxTaskFileBytes {
 		return fmt.Errorf("submit task: %w: its files have %d bytes together, the limit is %d", model.ErrTooLarge, size, MaxTaskFileBytes)
+	}
+	return nil
+}
+
+// checkCall does so for a call of a function.
+func (t *Task) checkCall() error {
+	switch {
+	case t.Argv != nil || t.Env != nil || t.Dir != "" || t.Files != nil:
+		return fmt.Errorf("submit task: %w: function %.80q: a call has no program, environment, directory or files", model.ErrInvalid, t.Function)
+	case len(t.Function) > model.MaxFunctionName:
+		return fmt.Errorf("submit task: %w: a function's name of %d bytes, the limit is %d", model.ErrTooLarge, len(t.Function), model.MaxFunctionName)
+	case !utf8.ValidString(t.Function):
+		return fmt.Errorf("submit task: %w: function %q: the name is not UTF-8", model.ErrInvalid, t.Function)
+	case len(t.Argument) > MaxArgument:
+		return fmt.Errorf("submit task: %w: function %.80q: an argument of %d bytes, the limit is %d",
+			model.ErrTooLarge, t.Function, len(t.Argument), MaxArgument)
 	}
 	return nil
 }
@@ -91,7 +122,7 @@ func newTask(id model.TaskID, t Task) *task {
 		timeout = 1
 	}
 	return &task{tag: t.Tag, spec: model.ExecTask{
-		ID: id, Attempt: 1, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
+		ID: id, Attempt: 1, Function: t.Function, Argument: t.Argument, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
 	}}
 }
 

@@ -37,9 +37,12 @@ type Config struct {
 	// becomes the reaper of everything that tasks fork away and waits for any
 	// child. Without it only process groups and sessions of tasks are ended.
 	OwnsProcess bool
-	TLS         *tls.Config  // nil = plain
-	Dial        rpc.DialFunc // reaches the driver; nil = TCP
-	Logger      hclog.Logger // nil = silent
+	// Functions are what tasks may call, by name; nil = this executor runs
+	// processes only. It must not be changed.
+	Functions map[string]Function
+	TLS       *tls.Config  // nil = plain
+	Dial      rpc.DialFunc // reaches the driver; nil = TCP
+	Logger    hclog.Logger // nil = silent
 
 	timing timing // zero = production values
 }

@@ -7,7 +7,7 @@ const (
 	// MaxHeldTasks bounds the tasks that run or whose results the driver has
 	// not acknowledged. One more is answered NOT_RUN; a driver that goes on
 	// until twice as many are held breaks the protocol and ends the executor.
-	MaxHeldTasks = 1024
+	MaxHeldTasks = 8192
 	// MaxChunkBytes bounds one piece of fetched output.
 	MaxChunkBytes = 256 << 10
 	// MaxSpillBytes bounds the spilled output of one stream of one task; the
@@ -20,6 +20,11 @@ const (
 	// maxPendingFetches bounds the fetches that wait for the sender; with more
 	// the stream is not read until one is answered.
 	maxPendingFetches = 64
+	// maxPanicStack bounds the stack of a function that panicked.
+	maxPanicStack = 16 << 10
+	// flushResults is how many results of quick functions are worth a message
+	// while others wait to be called.
+	flushResults = 256
 	// maxBuryRounds bounds the looks for what a task left behind.
 	maxBuryRounds = 200
 )
@@ -41,7 +46,11 @@ const (
 	DefaultBeat = time.Second
 	MinBeat     = 50 * time.Millisecond
 	MaxBeat     = 5 * time.Second
-	// KillGrace is the time between SIGTERM and SIGKILL of a task.
+	// flushAfter is how long the result of a quick function waits for others, and
+	// what is called quick.
+	flushAfter = 100 * time.Microsecond
+	// KillGrace is the time between SIGTERM and SIGKILL of a process, and between
+	// the end of a function's context and the report that it does not return.
 	KillGrace = 2 * time.Second
 	// StopTimeout bounds the end of all tasks when the executor ends; a
 	// process that SIGKILL does not end by then is named in the error.

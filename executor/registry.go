@@ -5,43 +5,66 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hearthd/hearth/model"
 )
 
 // heldTask is one task from its arrival until the driver has taken its result.
+// What is not said to be otherwise is guarded by registry.mu.
 type heldTask struct {
 	spec model.ExecTask
-	// stop is closed by the first kill; outcome is what it makes of the task.
-	stop    chan struct{}
-	outcome model.TaskOutcome // guarded by registry.mu until stop is closed
+	// outcome is what the first kill makes of the task.
+	outcome model.TaskOutcome
+	// stop is closed by that kill, after which outcome may be read without mu.
+	// nil for calls.
+	stop chan struct{}
 	// abandoned: nobody wants the result.
 	abandoned bool
 
-	result *model.TaskResult // nil while it runs
-	sent   bool              // on the present session
-	output [2]*capture       // stdout, stderr; set with result
+	over   bool // result is there
+	sent   bool // on the present session
+	result model.TaskResult
+	output [2]*capture // stdout, stderr; set with result
+
+	call
+	prev, next *heldTask // in registry.results
 }
+
+// isCall tells a call of a function from a process.
+func (t *heldTask) isCall() bool { return t.spec.Function != "" }
 
 // registry holds the tasks of an executor across sessions. Safe for concurrent
 // use.
 type registry struct {
 	mu      sync.Mutex
 	held    map[model.TaskID]*heldTask
-	order   []model.TaskID // of results that wait for the driver, oldest first
+	results resultList // that wait for the driver
 	closed  bool
 	running sync.WaitGroup
-	run     func(*heldTask) // runs a task and calls finish
+	run     func(*heldTask) // runs a process and calls finish
 	discard func(*capture)
-	// ready has one value when there may be results to send.
+	calls   callQueue
+	// lingerTold is what the driver was last told of calls.lingering.
+	lingerTold int
+	// batch is the most results in one message; 0 = no limit.
+	batch int
+	// ready has one value when there may be something to send.
 	ready chan struct{}
+	// flush wakes the sender for results that were not worth a message yet.
+	flush *time.Timer
 }
 
 func newRegistry(run func(*heldTask), discard func(*capture)) *registry {
-	return &registry{
+	r := &registry{
 		held: make(map[model.TaskID]*heldTask), run: run, discard: discard,
 		ready: make(chan struct{}, 1),
 	}
+	r.calls.work.L = &r.mu
+	r.calls.ending = make(map[*heldTask]struct{})
+	r.flush = time.AfterFunc(time.Hour, r.wake)
+	r.flush.Stop()
+	return r
 }
 
 // errTooMany ends an executor whose driver ignores what it is told.
@@ -49,17 +72,23 @@ var errTooMany = fmt.Errorf("%w: the driver sent more than %d tasks without taki
 
 // add takes tasks from the driver and runs them. A repeated attempt is not run
 // again; a later attempt replaces an earlier one, whose result nobody wants.
+// The tasks become the registry's.
 func (r *registry) add(tasks []model.ExecTask) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, spec := range tasks {
+	// One piece of memory for the tasks of one message.
+	slab := make([]heldTask, len(tasks))
+	for i := range tasks {
+		spec := &tasks[i]
 		if r.closed {
 			return nil
 		}
 		if old := r.held[spec.ID]; old != nil {
 			if old.spec.Attempt >= spec.Attempt {
-				old.sent = false // the driver may have missed the result
-				r.wake()
+				if old.over { // the driver may have missed the result
+					r.results.again(old)
+					r.wake()
+				}
 				continue
 			}
 			r.dropLocked(old)
@@ -67,7 +96,8 @@ func (r *registry) add(tasks []model.ExecTask) error {
 		if len(r.held) >= 2*MaxHeldTasks {
 			return errTooMany
 		}
-		t := &heldTask{spec: spec, stop: make(chan struct{})}
+		t := &slab[i]
+		t.spec = *spec
 		full := len(r.held) >= MaxHeldTasks
 		r.held[spec.ID] = t
 		if full {
@@ -75,33 +105,42 @@ func (r *registry) add(tasks []model.ExecTask) error {
 				Outcome: model.TaskNotRun, ExitCode: -1,
 				Error: fmt.Sprintf("the executor holds %d tasks already", MaxHeldTasks),
 			}, [2]*capture{})
+			r.wake()
 			continue
 		}
+		if t.isCall() {
+			r.calls.push(t)
+			continue
+		}
+		t.stop = make(chan struct{})
 		r.running.Go(func() { r.run(t) })
 	}
+	r.staffLocked()
 	return nil
 }
 
-// finish records the result of a task; id and attempt are filled in.
+// finish records the result of a process; id and attempt are filled in.
 func (r *registry) finish(t *heldTask, res model.TaskResult, output [2]*capture) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.finishLocked(t, res, output)
+	r.wake()
 }
 
 func (r *registry) finishLocked(t *heldTask, res model.TaskResult, output [2]*capture) {
-	t.output = output
+	t.output, t.over = output, true
 	if t.abandoned {
 		r.discardOutput(t)
 		return
 	}
 	res.ID, res.Attempt = t.spec.ID, t.spec.Attempt
-	// Names of files and programs may be anything; a text that travels is not.
-	res.Error = model.TrimReason(strings.ToValidUTF8(res.Error, "\uFFFD"))
-	t.result = &res
-	t.spec.Files, t.spec.Env = nil, nil // no longer needed; may be large
-	r.order = append(r.order, t.spec.ID)
-	r.wake()
+	if res.Error != "" {
+		// Names of files and programs may be anything; a text that travels is not.
+		res.Error = model.TrimReason(strings.ToValidUTF8(res.Error, "\uFFFD"))
+	}
+	t.result = res
+	t.spec.Files, t.spec.Env, t.spec.Argument = nil, nil, nil // no longer needed; may be large
+	r.results.push(t)
 }
 
 func (r *registry) wake() {
@@ -127,18 +166,24 @@ func (r *registry) ids() []model.TaskID {
 // adopt starts a new session: what the driver does not want any more is
 // dropped, all results are to be sent again. Tasks that were not in the Hello
 // cannot exist: only a session brings new ones.
-func (r *registry) adopt(wanted []model.TaskID) {
+func (r *registry) adopt(w *model.ExecutorWelcome, cores int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	keep := make(map[model.TaskID]bool, len(wanted))
-	for _, id := range wanted {
+	keep := make(map[model.TaskID]bool, len(w.Adopted))
+	for _, id := range w.Adopted {
 		keep[id] = true
 	}
 	for id, t := range r.held {
-		t.sent = false
 		if !keep[id] {
 			r.dropLocked(t)
 		}
+	}
+	r.results.allAgain()
+	r.batch = w.Batch
+	r.lingerTold = 0
+	r.calls.slots = cores
+	if w.Slots > 0 {
+		r.calls.slots = min(w.Slots, cores)
 	}
 	r.wake()
 }
@@ -148,7 +193,7 @@ func (r *registry) ack(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held[id]; t != nil && t.result != nil {
+		if t := r.held[id]; t != nil && t.over {
 			r.dropLocked(t)
 		}
 	}
@@ -157,14 +202,12 @@ func (r *registry) ack(ids []model.TaskID) {
 // dropLocked forgets a task; a running one is killed and its result thrown away.
 func (r *registry) dropLocked(t *heldTask) {
 	delete(r.held, t.spec.ID)
-	if t.result == nil {
+	if !t.over {
 		t.abandoned = true
 		r.killLocked(t, model.TaskKilled)
 		return
 	}
-	if i := slices.Index(r.order, t.spec.ID); i >= 0 {
-		r.order = slices.Delete(r.order, i, i+1)
-	}
+	r.results.remove(t)
 	r.discardOutput(t)
 }
 
@@ -181,41 +224,46 @@ func (r *registry) cancel(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held[id]; t != nil && t.result == nil {
+		if t := r.held[id]; t != nil && !t.over {
 			r.killLocked(t, model.TaskKilled)
 		}
 	}
 }
 
 func (r *registry) killLocked(t *heldTask, outcome model.TaskOutcome) {
-	if t.outcome == "" {
-		t.outcome = outcome
-		close(t.stop)
+	if t.outcome != "" {
+		return
 	}
+	t.outcome = outcome
+	if t.isCall() {
+		r.endCallLocked(t)
+		return
+	}
+	close(t.stop)
 }
 
-// unsent takes a batch of results that were not sent on this session, at most
-// about maxResultBatchBytes, and marks them as sent.
-func (r *registry) unsent() []model.TaskResult {
+// unsent fills buf with results that were not sent on this session, one batch
+// and at most about maxResultBatchBytes, and marks them as sent. It returns
+// also how many slots are lingering, if the driver does not know.
+func (r *registry) unsent(buf []model.TaskResult) (_ []model.TaskResult, lingering *int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []model.TaskResult
 	size := 0
-	for _, id := range r.order {
-		t := r.held[id]
-		if t.sent {
-			continue
-		}
-		n := len(t.result.Stdout) + len(t.result.Stderr)
-		if len(out) > 0 && size+n > maxResultBatchBytes {
+	for t := r.results.unsent; t != nil; t = r.results.unsent {
+		n := len(t.result.Stdout) + len(t.result.Stderr) + len(t.result.Value) + len(t.result.Error)
+		if len(buf) > 0 && (size+n > maxResultBatchBytes || len(buf) == r.batch) {
 			r.wake() // the rest
 			break
 		}
-		t.sent = true
 		size += n
-		out = append(out, *t.result)
+		buf = append(buf, t.result)
+		r.results.take()
 	}
-	return out
+	if n := r.calls.lingering; n != r.lingerTold {
+		r.lingerTold = n
+		lingering = &n
+	}
+	return buf, lingering
 }
 
 // fetch reads a piece of the output of an ended task.
@@ -228,7 +276,7 @@ func (r *registry) fetch(f model.OutputFetch) model.OutputChunk {
 	case t == nil:
 		out.Error = fmt.Sprintf("task %d: %v: its result was acknowledged or it never ran here", f.ID, model.ErrNotFound)
 		return out
-	case t.result == nil:
+	case !t.over:
 		out.Error = fmt.Sprintf("task %d: %v: it is still running", f.ID, model.ErrConflict)
 		return out
 	}
@@ -255,6 +303,8 @@ func (r *registry) close() (done <-chan struct{}) {
 	for _, t := range r.held {
 		r.dropLocked(t)
 	}
+	r.calls.work.Broadcast()
+	r.flush.Stop()
 	r.mu.Unlock()
 	ch := make(chan struct{})
 	go func() {
@@ -262,4 +312,15 @@ func (r *registry) close() (done <-chan struct{}) {
 		close(ch)
 	}()
 	return ch
+}
+
+// functions names the functions that were asked to end and run on.
+func (r *registry) functions() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for t := range r.calls.ending {
+		out = append(out, t.spec.Function)
+	}
+	return out
 }

@@ -56,6 +56,12 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	})
 
+	x.tasks.calls.run, x.tasks.calls.grace = x.runCall, cfg.timing.killGrace
+	x.tasks.calls.report = func(t *heldTask, text string) {
+		logger.Warn("a function does not return", "task", t.spec.ID, "err", text)
+	}
+	x.tasks.calls.slots = cfg.Cores
+
 	lifetime, cancel := context.WithCancelCause(ctx)
 	gone := time.AfterFunc(cfg.timing.driver, func() { cancel(errDriverGone) })
 	x.heard = func() { gone.Reset(cfg.timing.driver) }
@@ -114,7 +120,7 @@ func (x *executor) end() error {
 	select {
 	case <-x.tasks.close():
 	case <-t.C:
-		return fmt.Errorf("end of the executor: processes %v do not end", x.procs.pids())
+		return fmt.Errorf("end of the executor: processes %v and functions %q do not end", x.procs.pids(), x.tasks.functions())
 	}
 	for round := 0; x.procs.sweep() > 0; round++ {
 		if round == maxBuryRounds {

@@ -91,7 +91,7 @@ func (x *executor) session(parent context.Context, conn *rpc.Conn) (welcomed boo
 	if err != nil {
 		return false, causeOf(ctx, err)
 	}
-	x.tasks.adopt(welcome.Adopted)
+	x.tasks.adopt(welcome, x.cfg.Cores)
 	x.logger.Info("registered with the driver", "driver", x.cfg.DriverAddr, "adopted", len(welcome.Adopted))
 
 	fetches := make(chan model.OutputFetch, maxPendingFetches)
@@ -153,17 +153,22 @@ func (x *executor) readLoop(ctx context.Context, s rpc.ExecutorSessionClient, he
 			return fmt.Errorf("receive from the driver: %w", err)
 		}
 		heard()
-		switch {
-		case m.Stop:
-			return errStopped
-		case len(m.Tasks) > 0:
+		// An acknowledgement of an old attempt comes before a new attempt of the
+		// same task, a task before its cancellation.
+		if len(m.Ack) > 0 {
+			x.tasks.ack(m.Ack)
+		}
+		if len(m.Tasks) > 0 {
 			if err := x.tasks.add(m.Tasks); err != nil {
 				return err
 			}
-		case len(m.Ack) > 0:
-			x.tasks.ack(m.Ack)
-		case len(m.Cancel) > 0:
+		}
+		if len(m.Cancel) > 0 {
 			x.tasks.cancel(m.Cancel)
+		}
+		switch {
+		case m.Stop:
+			return errStopped
 		case m.Fetch != nil:
 			select {
 			case fetches <- *m.Fetch:
@@ -182,6 +187,7 @@ func (x *executor) writeLoop(
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	number := uint64(0)
+	var results []model.TaskResult
 	for {
 		var up model.ExecutorUp
 		select {
@@ -197,7 +203,8 @@ func (x *executor) writeLoop(
 			chunk := x.tasks.fetch(f)
 			up.Chunk = &chunk
 		case <-x.tasks.ready:
-			if up.Results = x.tasks.unsent(); len(up.Results) == 0 {
+			results, up.Lingering = x.tasks.unsent(results[:0])
+			if up.Results = results; len(results) == 0 && up.Lingering == nil {
 				continue
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,7 +90,7 @@ func TestAnExecutorHoldsABoundedNumberOfTasks(t *testing.T) {
 	if err := r.add(tasks(1, MaxHeldTasks+1)); err != nil {
 		t.Fatal(err)
 	}
-	got := r.unsent()
+	got, _ := r.unsent(nil)
 	if len(got) != 1 || got[0].ID != MaxHeldTasks+1 || got[0].Outcome != model.TaskNotRun || got[0].Error == "" {
 		t.Errorf("one task above the limit gives %+v, want one NOT_RUN with a reason", got)
 	}
@@ -117,7 +118,7 @@ func TestABatchOfResultsIsBounded(t *testing.T) {
 	var sizes []int
 	for range 4 {
 		<-r.ready
-		batch := r.unsent()
+		batch, _ := r.unsent(nil)
 		sizes = append(sizes, len(batch))
 		if len(batch) == 1 {
 			break
@@ -249,12 +250,16 @@ func FuzzFileNames(f *testing.F) {
 func everyResultIsHeld(r *registry) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range r.order {
-		if r.held[id] == nil || r.held[id].result == nil {
+	waiting := 0
+	for t := r.results.head; t != nil; t = t.next {
+		if r.held[t.spec.ID] != t || !t.over {
 			return false
 		}
+		if !t.sent {
+			waiting++
+		}
 	}
-	return true
+	return waiting == r.results.waiting
 }
 
 // What a driver sends is not trusted to be sensible: any sequence leaves the
@@ -271,11 +276,22 @@ func FuzzDriverMessages(f *testing.F) {
 			}
 			r.finish(h, model.TaskResult{Outcome: model.TaskDone}, [2]*capture{})
 		}, func(*capture) {})
+		r.calls.slots, r.calls.grace = 2, time.Hour
+		r.calls.run = func(h *heldTask) model.TaskResult {
+			if h.spec.ID == 7 {
+				<-h.ctx.Done()
+			}
+			return model.TaskResult{Outcome: model.TaskDone}
+		}
 		for i := 0; i+1 < len(b); i += 2 {
 			id := model.TaskID(b[i+1] % 8)
 			switch b[i] % 5 {
 			case 0:
-				if err := r.add([]model.ExecTask{{ID: id, Attempt: int(b[i] / 5)}}); err != nil {
+				spec := model.ExecTask{ID: id, Attempt: int(b[i] / 5)}
+				if id >= 4 {
+					spec.Function = "f"
+				}
+				if err := r.add([]model.ExecTask{spec}); err != nil {
 					t.Fatal(err)
 				}
 			case 1:
@@ -285,16 +301,16 @@ func FuzzDriverMessages(f *testing.F) {
 			case 3:
 				r.fetch(model.OutputFetch{ID: id, Offset: int64(b[i]) - 100, Limit: int(b[i])})
 			case 4:
-				r.adopt([]model.TaskID{id})
+				r.adopt(&model.ExecutorWelcome{Adopted: []model.TaskID{id}}, 2)
 			}
-			r.unsent()
+			r.unsent(nil)
 			if !everyResultIsHeld(r) {
 				t.Fatal("a result that is to be sent is not held")
 			}
 		}
 		<-r.close()
-		if len(r.held) != 0 || len(r.order) != 0 {
-			t.Errorf("%d tasks and %d results are held after the end", len(r.held), len(r.order))
+		if len(r.held) != 0 || r.results.head != nil || r.results.waiting != 0 {
+			t.Errorf("%d tasks and %d results are held after the end", len(r.held), r.results.waiting)
 		}
 	})
 }

@@ -10,17 +10,26 @@ const (
 	MaxTransferBytes = 64 << 20
 	// MaxTaskBytes bounds one task message.
 	MaxTaskBytes = 4 << 20
+	// MaxTaskValue bounds what a function returns: it travels in one message.
+	MaxTaskValue = 4 << 20
+	// MaxFunctionName bounds the name of a function.
+	MaxFunctionName = 256
 )
 
 // TaskID numbers the tasks of one driver from 1.
 type TaskID uint64
 
-// ExecTask is one process to run in an executor.
+// ExecTask is one thing to run in an executor: a process (Argv), or a call of
+// a function that the executor's program has registered (Function).
 type ExecTask struct {
 	ID      TaskID
 	Attempt int // from 1
-	Argv    []string
-	Env     []string // "NAME=value"
+	// Function and Argument are the call; Argv, Env, Dir and Files are not used
+	// with it. Argument is handed over without copying: nobody changes it.
+	Function string
+	Argument []byte
+	Argv     []string
+	Env      []string // "NAME=value"
 	// Dir is an absolute directory, or "" for a fresh one that is removed
 	// when the task has ended.
 	Dir          string
@@ -33,9 +42,10 @@ type TaskOutcome string
 
 // Outcomes.
 const (
-	TaskDone     TaskOutcome = "DONE"      // the process ran to its end; see ExitCode
-	TaskTimedOut TaskOutcome = "TIMED_OUT" // killed by its timeout
-	TaskKilled   TaskOutcome = "KILLED"    // killed because it was cancelled
+	TaskDone     TaskOutcome = "DONE"      // the process ran to its end, see ExitCode; the function returned a value
+	TaskFailed   TaskOutcome = "FAILED"    // the function returned an error, panicked, or its value is too large; see Error
+	TaskTimedOut TaskOutcome = "TIMED_OUT" // ended by its timeout
+	TaskKilled   TaskOutcome = "KILLED"    // ended because it was cancelled
 	TaskNotRun   TaskOutcome = "NOT_RUN"   // could not be started; see Error
 )
 
@@ -44,15 +54,18 @@ type TaskResult struct {
 	ID           TaskID
 	Attempt      int
 	Outcome      TaskOutcome
-	ExitCode     int // -1 unless the process exited by itself
+	ExitCode     int // -1 unless the process exited by itself; 0 with the value of a function
 	Signal       int
 	Error        string
 	Stdout       []byte // at most MaxTaskOutput
-	Stderr       []byte
-	StdoutBytes  int64 // whole size; more than len(Stdout) = spilled
+	Stderr       []byte // of a function that panicked: its stack
+	StdoutBytes  int64  // whole size; more than len(Stdout) = spilled
 	StderrBytes  int64
 	RuntimeMicro int64
 	Executor     ExecutorID
+	// Value is what a function returned, at most MaxTaskValue. It may share its
+	// memory with other results of the same message.
+	Value []byte
 }
 
 // ExecutorHello registers an executor with its driver.
@@ -63,8 +76,8 @@ type ExecutorHello struct {
 	Cores    int
 	Host     string
 	PID      int
-	// Unacked are results that the driver has not acknowledged; sent again
-	// after a reconnect.
+	// Running are the tasks that run and those whose results the driver has not
+	// acknowledged; these are sent again after a reconnect.
 	Running []TaskID
 }
 
@@ -76,6 +89,10 @@ type ExecutorUp struct {
 	Results []TaskResult
 	// Chunk answers a Fetch.
 	Chunk *OutputChunk
+	// Lingering says how many slots are taken by functions that do not end
+	// although their tasks are over; it is sent when it changes, and after each
+	// Welcome if it is not 0.
+	Lingering *int
 }
 
 // ExecutorDown is one message from driver to executor: exactly one field is
@@ -100,6 +117,11 @@ type ExecutorWelcome struct {
 	// Adopted are the running tasks that the driver still wants; the executor
 	// kills the others.
 	Adopted []TaskID
+	// Slots is how many functions run at once; the other tasks that the driver
+	// has sent wait in the executor. 0 = its cores.
+	Slots int
+	// Batch is the most results in one message; 0 = no limit.
+	Batch int
 }
 
 // OutputFetch asks for up to Limit bytes from Offset of a spilled stream.

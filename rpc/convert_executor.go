@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/hearthd/hearth/model"
 	pb "github.com/hearthd/hearth/proto/cluster/v1"
 )
@@ -26,6 +28,9 @@ func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
 	if c := m.Chunk; c != nil {
 		out.Chunk = &pb.OutputChunk{Id: uint64(c.ID), Stderr: c.Stderr, Offset: c.Offset, Data: c.Data, Error: c.Error}
 	}
+	if m.Lingering != nil {
+		out.Lingering = proto.Int64(int64(*m.Lingering))
+	}
 	return out
 }
 
@@ -45,6 +50,10 @@ func executorUpFromWire(m *pb.ExecutorUp) model.ExecutorUp {
 			ID: model.TaskID(c.GetId()), Stderr: c.GetStderr(), Offset: c.GetOffset(), Data: c.GetData(), Error: c.GetError(),
 		}
 	}
+	if m.Lingering != nil {
+		n := int(m.GetLingering())
+		out.Lingering = &n
+	}
 	return out
 }
 
@@ -53,6 +62,7 @@ func resultToWire(r model.TaskResult) *pb.TaskResult {
 		Id: uint64(r.ID), Attempt: int64(r.Attempt), Outcome: string(r.Outcome), ExitCode: int64(r.ExitCode),
 		Signal: int64(r.Signal), Error: r.Error, Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes,
 		StderrBytes: r.StderrBytes, RuntimeUs: r.RuntimeMicro, Executor: int64(r.Executor),
+		Value: r.Value,
 	}
 }
 
@@ -62,6 +72,7 @@ func resultFromWire(r *pb.TaskResult) model.TaskResult {
 		ExitCode: int(r.GetExitCode()), Signal: int(r.GetSignal()), Error: r.GetError(), Stdout: r.GetStdout(),
 		Stderr: r.GetStderr(), StdoutBytes: r.GetStdoutBytes(), StderrBytes: r.GetStderrBytes(),
 		RuntimeMicro: r.GetRuntimeUs(), Executor: model.ExecutorID(r.GetExecutor()),
+		Value: r.GetValue(),
 	}
 }
 
@@ -70,7 +81,7 @@ func executorDownToWire(m model.ExecutorDown) *pb.ExecutorDown {
 		Tasks: each(m.Tasks, taskToWire), Ack: each(m.Ack, taskIDToWire), Cancel: each(m.Cancel, taskIDToWire), Stop: m.Stop,
 	}
 	if w := m.Welcome; w != nil {
-		out.Welcome = &pb.ExecutorWelcome{BeatMs: w.BeatMilli, Adopted: each(w.Adopted, taskIDToWire)}
+		out.Welcome = &pb.ExecutorWelcome{BeatMs: w.BeatMilli, Adopted: each(w.Adopted, taskIDToWire), Slots: int64(w.Slots), Batch: int64(w.Batch)}
 	}
 	if m.BeatAck != nil {
 		out.BeatAck = beatToWire(m.BeatAck)
@@ -87,7 +98,9 @@ func executorDownFromWire(m *pb.ExecutorDown) model.ExecutorDown {
 		Cancel: each(m.GetCancel(), taskIDFromWire), Stop: m.GetStop(),
 	}
 	if w := m.GetWelcome(); w != nil {
-		out.Welcome = &model.ExecutorWelcome{BeatMilli: w.GetBeatMs(), Adopted: each(w.GetAdopted(), taskIDFromWire)}
+		out.Welcome = &model.ExecutorWelcome{
+			BeatMilli: w.GetBeatMs(), Adopted: each(w.GetAdopted(), taskIDFromWire), Slots: int(w.GetSlots()), Batch: int(w.GetBatch()),
+		}
 	}
 	if m.GetBeatAck() != nil {
 		out.BeatAck = beatFromWire(m.GetBeatAck())
@@ -102,6 +115,7 @@ func taskToWire(t model.ExecTask) *pb.ExecTask {
 	return &pb.ExecTask{
 		Id: uint64(t.ID), Attempt: int64(t.Attempt), Argv: each(t.Argv, wireBytes), Env: each(t.Env, wireBytes),
 		Dir: wireBytes(t.Dir), TimeoutMs: t.TimeoutMilli, Files: each(t.Files, fileToWire),
+		Function: t.Function, Argument: t.Argument,
 	}
 }
 
@@ -109,7 +123,8 @@ func taskFromWire(t *pb.ExecTask) model.ExecTask {
 	return model.ExecTask{
 		ID: model.TaskID(t.GetId()), Attempt: int(t.GetAttempt()), Argv: each(t.GetArgv(), modelString),
 		Env: each(t.GetEnv(), modelString), Dir: string(t.GetDir()), TimeoutMilli: t.GetTimeoutMs(),
-		Files: each(t.GetFiles(), fileFromWire),
+		Files:    each(t.GetFiles(), fileFromWire),
+		Function: t.GetFunction(), Argument: t.GetArgument(),
 	}
 }
 
@@ -130,7 +145,7 @@ func cut[T any](in []T, size func(*T) int) [][]T {
 }
 
 func taskSize(t *model.ExecTask) int {
-	n := len(t.Dir)
+	n := len(t.Dir) + len(t.Function) + len(t.Argument)
 	for _, a := range t.Argv {
 		n += len(a)
 	}
@@ -143,4 +158,6 @@ func taskSize(t *model.ExecTask) int {
 	return n
 }
 
-func resultSize(r *model.TaskResult) int { return len(r.Stdout) + len(r.Stderr) + len(r.Error) }
+func resultSize(r *model.TaskResult) int {
+	return len(r.Stdout) + len(r.Stderr) + len(r.Error) + len(r.Value)
+}

@@ -25,11 +25,14 @@ const (
 )
 
 type ExecutorUp struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hello         *ExecutorHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
-	Beat          *Beat                  `protobuf:"bytes,2,opt,name=beat,proto3" json:"beat,omitempty"`
-	Results       []*TaskResult          `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
-	Chunk         *OutputChunk           `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Hello   *ExecutorHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	Beat    *Beat                  `protobuf:"bytes,2,opt,name=beat,proto3" json:"beat,omitempty"`
+	Results []*TaskResult          `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	Chunk   *OutputChunk           `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// How many slots are taken by functions that do not end although their
+	// tasks are over; sent when it changes.
+	Lingering     *int64 `protobuf:"varint,5,opt,name=lingering,proto3,oneof" json:"lingering,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -90,6 +93,13 @@ func (x *ExecutorUp) GetChunk() *OutputChunk {
 		return x.Chunk
 	}
 	return nil
+}
+
+func (x *ExecutorUp) GetLingering() int64 {
+	if x != nil && x.Lingering != nil {
+		return *x.Lingering
+	}
+	return 0
 }
 
 type ExecutorDown struct {
@@ -277,9 +287,13 @@ func (x *ExecutorHello) GetRunning() []uint64 {
 }
 
 type ExecutorWelcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	BeatMs        int64                  `protobuf:"varint,1,opt,name=beat_ms,json=beatMs,proto3" json:"beat_ms,omitempty"`
-	Adopted       []uint64               `protobuf:"varint,2,rep,packed,name=adopted,proto3" json:"adopted,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	BeatMs  int64                  `protobuf:"varint,1,opt,name=beat_ms,json=beatMs,proto3" json:"beat_ms,omitempty"`
+	Adopted []uint64               `protobuf:"varint,2,rep,packed,name=adopted,proto3" json:"adopted,omitempty"`
+	// How many functions run at once; 0 = as many as the executor has cores.
+	Slots int64 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	// The most results in one message; 0 = no limit.
+	Batch         int64 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,15 +342,32 @@ func (x *ExecutorWelcome) GetAdopted() []uint64 {
 	return nil
 }
 
+func (x *ExecutorWelcome) GetSlots() int64 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *ExecutorWelcome) GetBatch() int64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
 type ExecTask struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Argv          [][]byte               `protobuf:"bytes,3,rep,name=argv,proto3" json:"argv,omitempty"`
-	Env           [][]byte               `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`
-	Dir           []byte                 `protobuf:"bytes,5,opt,name=dir,proto3" json:"dir,omitempty"`
-	TimeoutMs     int64                  `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	Files         []*File                `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Attempt   int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Argv      [][]byte               `protobuf:"bytes,3,rep,name=argv,proto3" json:"argv,omitempty"`
+	Env       [][]byte               `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`
+	Dir       []byte                 `protobuf:"bytes,5,opt,name=dir,proto3" json:"dir,omitempty"`
+	TimeoutMs int64                  `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	Files     []*File                `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`
+	// A call of a function in the executor's own process, in place of argv.
+	Function      string `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
+	Argument      []byte `protobuf:"bytes,9,opt,name=argument,proto3" json:"argument,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +451,20 @@ func (x *ExecTask) GetFiles() []*File {
 	return nil
 }
 
+func (x *ExecTask) GetFunction() string {
+	if x != nil {
+		return x.Function
+	}
+	return ""
+}
+
+func (x *ExecTask) GetArgument() []byte {
+	if x != nil {
+		return x.Argument
+	}
+	return nil
+}
+
 type TaskResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -434,6 +479,7 @@ type TaskResult struct {
 	StderrBytes   int64                  `protobuf:"varint,10,opt,name=stderr_bytes,json=stderrBytes,proto3" json:"stderr_bytes,omitempty"`
 	RuntimeUs     int64                  `protobuf:"varint,11,opt,name=runtime_us,json=runtimeUs,proto3" json:"runtime_us,omitempty"`
 	Executor      int64                  `protobuf:"varint,12,opt,name=executor,proto3" json:"executor,omitempty"`
+	Value         []byte                 `protobuf:"bytes,13,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -550,6 +596,13 @@ func (x *TaskResult) GetExecutor() int64 {
 		return x.Executor
 	}
 	return 0
+}
+
+func (x *TaskResult) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
 }
 
 type OutputFetch struct {
@@ -700,13 +753,16 @@ var File_cluster_v1_executor_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x19cluster/v1/executor.proto\x12\x11hearth.cluster.v1\x1a\x17cluster/v1/common.proto\"\xe0\x01\n" +
+	"\x19cluster/v1/executor.proto\x12\x11hearth.cluster.v1\x1a\x17cluster/v1/common.proto\"\x91\x02\n" +
 	"\n" +
 	"ExecutorUp\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2 .hearth.cluster.v1.ExecutorHelloR\x05hello\x12+\n" +
 	"\x04beat\x18\x02 \x01(\v2\x17.hearth.cluster.v1.BeatR\x04beat\x127\n" +
 	"\aresults\x18\x03 \x03(\v2\x1d.hearth.cluster.v1.TaskResultR\aresults\x124\n" +
-	"\x05chunk\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.OutputChunkR\x05chunk\"\xa7\x02\n" +
+	"\x05chunk\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.OutputChunkR\x05chunk\x12!\n" +
+	"\tlingering\x18\x05 \x01(\x03H\x00R\tlingering\x88\x01\x01B\f\n" +
+	"\n" +
+	"_lingering\"\xa7\x02\n" +
 	"\fExecutorDown\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2\".hearth.cluster.v1.ExecutorWelcomeR\awelcome\x122\n" +
 	"\bbeat_ack\x18\x02 \x01(\v2\x17.hearth.cluster.v1.BeatR\abeatAck\x121\n" +
@@ -722,10 +778,12 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x05cores\x18\x04 \x01(\x03R\x05cores\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
-	"\arunning\x18\a \x03(\x04R\arunning\"D\n" +
+	"\arunning\x18\a \x03(\x04R\arunning\"p\n" +
 	"\x0fExecutorWelcome\x12\x17\n" +
 	"\abeat_ms\x18\x01 \x01(\x03R\x06beatMs\x12\x18\n" +
-	"\aadopted\x18\x02 \x03(\x04R\aadopted\"\xba\x01\n" +
+	"\aadopted\x18\x02 \x03(\x04R\aadopted\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\x03R\x05slots\x12\x14\n" +
+	"\x05batch\x18\x04 \x01(\x03R\x05batch\"\xf2\x01\n" +
 	"\bExecTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x12\n" +
@@ -734,7 +792,9 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x03dir\x18\x05 \x01(\fR\x03dir\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12-\n" +
-	"\x05files\x18\a \x03(\v2\x17.hearth.cluster.v1.FileR\x05files\"\xcc\x02\n" +
+	"\x05files\x18\a \x03(\v2\x17.hearth.cluster.v1.FileR\x05files\x12\x1a\n" +
+	"\bfunction\x18\b \x01(\tR\bfunction\x12\x1a\n" +
+	"\bargument\x18\t \x01(\fR\bargument\"\xe2\x02\n" +
 	"\n" +
 	"TaskResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
@@ -750,7 +810,8 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	" \x01(\x03R\vstderrBytes\x12\x1d\n" +
 	"\n" +
 	"runtime_us\x18\v \x01(\x03R\truntimeUs\x12\x1a\n" +
-	"\bexecutor\x18\f \x01(\x03R\bexecutor\"c\n" +
+	"\bexecutor\x18\f \x01(\x03R\bexecutor\x12\x14\n" +
+	"\x05value\x18\r \x01(\fR\x05value\"c\n" +
 	"\vOutputFetch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +
@@ -815,6 +876,7 @@ func file_cluster_v1_executor_proto_init() {
 		return
 	}
 	file_cluster_v1_common_proto_init()
+	file_cluster_v1_executor_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
