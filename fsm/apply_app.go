@@ -68,6 +68,9 @@ func (t *tx) killApp(c *replogv1.Command, p *replogv1.KillApp) Result {
 	if !ok {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
 	}
+	if res, ok := mayEnd(c, a); !ok {
+		return res
+	}
 	if res, over := alreadyEnded(a, model.AppKilled); over {
 		return res
 	}
@@ -109,7 +112,7 @@ func alreadyEnded(a *model.App, state model.AppState) (Result, bool) {
 	return reject(model.RejectAppEnded, "application %s is %s already: %s", a.ID, a.State, a.Reason), true
 }
 
-func (t *tx) setTargets(p *replogv1.SetTargets) Result {
+func (t *tx) setTargets(c *replogv1.Command, p *replogv1.SetTargets) Result {
 	a, ok := t.findApp(model.AppID(p.GetApp()))
 	if !ok {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
@@ -124,15 +127,20 @@ func (t *tx) setTargets(p *replogv1.SetTargets) Result {
 	if err != nil {
 		return reject(model.RejectInvalid, "application %s: %v", a.ID, err)
 	}
-	for _, c := range p.GetTotals() {
-		if err := checkTarget(a, added, int(c.GetId()), int(c.GetCount())); err != nil {
+	for _, n := range p.GetTotals() {
+		if err := checkTarget(a, added, int(n.GetId()), int(n.GetCount())); err != nil {
 			return reject(model.RejectInvalid, "application %s: %v", a.ID, err)
 		}
 	}
 	app := t.editApp(a.Number)
 	maps.Copy(app.Profiles, added)
-	for _, c := range p.GetTotals() {
-		app.Targets[int(c.GetId())] = int(c.GetCount())
+	changed := len(added) > 0
+	for _, n := range p.GetTotals() {
+		changed = changed || app.Targets[int(n.GetId())] != int(n.GetCount())
+		app.Targets[int(n.GetId())] = int(n.GetCount())
+	}
+	if changed {
+		t.auditLine(c, "set targets", string(app.ID))
 	}
 	return Result{App: app.ID}
 }

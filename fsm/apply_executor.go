@@ -10,6 +10,9 @@ func (t *tx) killExecutors(c *replogv1.Command, p *replogv1.KillExecutors) Resul
 	if !ok {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
 	}
+	if res, ok := mayEnd(c, a); !ok {
+		return res
+	}
 	for _, id := range p.GetExecutors() {
 		if id < 0 || model.ExecutorID(id) >= a.NextExecutor {
 			return reject(model.RejectUnknownExecutor, "executor %s/%d never existed", a.ID, id)

@@ -14,6 +14,11 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 	}
 	id := model.WorkerID(p.GetId())
 	old, known := t.findWorker(id)
+	if known {
+		if res, ok := mayRegister(old, p); !ok {
+			return res
+		}
+	}
 	switch {
 	case known && p.GetIncarnation() < old.Incarnation:
 		return reject(model.RejectIncarnation, "worker %s is in incarnation %d; %d is an older one", id, old.Incarnation, p.GetIncarnation())
@@ -26,9 +31,10 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 	case !known:
 		t.addWorker(&model.Worker{
 			ID: id, Incarnation: p.GetIncarnation(), BootID: p.GetBootId(), Offer: offer,
-			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, HeardTick: t.tick, ChangeIndex: t.index,
+			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, HeardTick: t.tick, Certificate: p.GetCertificate(), ChangeIndex: t.index,
 		})
-	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer):
+	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer),
+		old.Certificate == "" && p.GetCertificate() != "":
 		t.renewWorker(p, offer, fresh)
 	}
 	if known {
@@ -41,6 +47,18 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 	return Result{}
 }
 
+// mayRegister refuses a certificate that another holder's worker was registered
+// with. Worker ids are chosen at random by the workers themselves, so whoever
+// came first is the one. A session without TLS has nothing to be compared; such
+// a cluster trusts its network.
+func mayRegister(w *model.Worker, p *replogv1.RegisterWorker) (Result, bool) {
+	if w.Certificate == "" || p.GetCertificate() == "" || w.Certificate == p.GetCertificate() {
+		return Result{}, true
+	}
+	return reject(model.RejectCertificate, "worker %s was registered with the certificate of %q and is spoken for by %q now: issue it a certificate with its first name, or start it on an empty data directory",
+		w.ID, w.Certificate, p.GetCertificate()), false
+}
+
 func checkRegistration(p *replogv1.RegisterWorker, offer model.Offer) Result {
 	if err := validID("worker", p.GetId()); err != nil {
 		return reject(model.RejectInvalid, "%v", err)
@@ -48,8 +66,8 @@ func checkRegistration(p *replogv1.RegisterWorker, offer model.Offer) Result {
 	if p.GetIncarnation() == 0 {
 		return reject(model.RejectInvalid, "worker %s: incarnations count from 1", p.GetId())
 	}
-	if len(p.GetBootId()) > model.MaxNameBytes {
-		return reject(model.RejectInvalid, "worker %s: boot id has more than %d bytes", p.GetId(), model.MaxNameBytes)
+	if len(p.GetBootId()) > model.MaxNameBytes || len(p.GetCertificate()) > model.MaxNameBytes {
+		return reject(model.RejectInvalid, "worker %s: boot id or certificate name has more than %d bytes", p.GetId(), model.MaxNameBytes)
 	}
 	for _, s := range []string{offer.GRPCAddr, offer.SerfAddr, offer.HTTPAddr, offer.Version} {
 		if len(s) > model.MaxNameBytes {
@@ -67,6 +85,9 @@ func (t *tx) renewWorker(p *replogv1.RegisterWorker, offer model.Offer, fresh bo
 	w := t.editWorker(model.WorkerID(p.GetId()))
 	t.setOffer(w, offer)
 	w.BootID = p.GetBootId()
+	if w.Certificate == "" {
+		w.Certificate = p.GetCertificate()
+	}
 	if fresh {
 		w.Incarnation, w.ReportSeq, w.RegisteredWall = p.GetIncarnation(), 0, t.wall
 	}

@@ -135,7 +135,7 @@ func workerBookToProto(w *model.Worker) *replogv1.Worker {
 		State: string(w.State), StateReason: w.StateReason, ReportSeq: w.ReportSeq,
 		RegisteredWall: w.RegisteredWall, StateWall: w.StateWall, StateTick: w.StateTick,
 		Overcommitted: w.Overcommitted, ChangeIndex: w.ChangeIndex,
-		RestartUntil: w.RestartUntil, HeardTick: w.HeardTick,
+		RestartUntil: w.RestartUntil, HeardTick: w.HeardTick, Certificate: w.Certificate,
 	}
 }
 
@@ -145,7 +145,7 @@ func workerFromProto(p *replogv1.Worker) *model.Worker {
 		State: model.WorkerState(p.GetState()), StateReason: p.GetStateReason(), ReportSeq: p.GetReportSeq(),
 		RegisteredWall: p.GetRegisteredWall(), StateWall: p.GetStateWall(), StateTick: p.GetStateTick(),
 		Overcommitted: p.GetOvercommitted(), ChangeIndex: p.GetChangeIndex(),
-		RestartUntil: p.GetRestartUntil(), HeardTick: p.GetHeardTick(),
+		RestartUntil: p.GetRestartUntil(), HeardTick: p.GetHeardTick(), Certificate: p.GetCertificate(),
 	}
 }
 

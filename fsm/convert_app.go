@@ -99,15 +99,3 @@ type remembered struct {
 func requestToProto(r *remembered) *replogv1.RememberedRequest {
 	return &replogv1.RememberedRequest{RequestId: r.id, Index: r.index, Result: r.result}
 }
-
-func auditToProto(l *model.AuditLine) *replogv1.AuditLine {
-	return &replogv1.AuditLine{
-		Index: l.Index, Wall: l.Wall, Principal: l.Principal, Action: l.Action, Object: l.Object, Outcome: l.Outcome,
-	}
-}
-
-func auditFromProto(p *replogv1.AuditLine) *model.AuditLine {
-	return &model.AuditLine{
-		Index: p.GetIndex(), Wall: p.GetWall(), Principal: p.GetPrincipal(), Action: p.GetAction(), Object: p.GetObject(), Outcome: p.GetOutcome(),
-	}
-}

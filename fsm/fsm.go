@@ -88,6 +88,7 @@ const (
 	ChangeMaster
 	ChangeSettings
 	ChangeCluster
+	ChangeToken
 )
 
 // Change names one record that an entry added, changed or removed. For an
@@ -98,6 +99,7 @@ type Change struct {
 	App      model.AppID
 	Executor model.ExecutorID
 	Master   model.MasterID
+	Token    model.TokenID
 	Index    uint64
 }
 

@@ -17,7 +17,7 @@ import (
 //
 // Covered: cluster identity, settings, feature level, the counters (next
 // application number, expiry of requests), masters, workers, applications,
-// executors (ended ones too), remembered requests, audit lines. Not covered:
+// executors (ended ones too), remembered requests, audit lines, tokens. Not covered:
 // the index and tick of the last entry, which differ between replicas at any
 // one moment, and what is derived (usage, indexes).
 type Hash struct{ hi, lo uint64 }
@@ -60,6 +60,7 @@ const (
 	tagRequest
 	tagAudit
 	tagOffer
+	tagToken
 )
 
 // hasher hashes records. It keeps its buffer, because one is hashed for each
@@ -104,6 +105,8 @@ func (h *hasher) executor(e *model.Executor) Hash { return h.sum(tagExecutor, ex
 func (h *hasher) finished(e *model.Executor) Hash   { return h.sum(tagFinished, executorToProto(e)) }
 func (h *hasher) request(r *remembered) Hash        { return h.sum(tagRequest, requestToProto(r)) }
 func (h *hasher) auditLine(l *model.AuditLine) Hash { return h.sum(tagAudit, auditToProto(l)) }
+
+func (h *hasher) token(t *model.Token) Hash { return h.sum(tagToken, tokenToProto(t)) }
 
 func (h *hasher) meta(m *meta) Hash {
 	return h.sum(tagMeta, &replogv1.SnapshotHeader{

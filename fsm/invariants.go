@@ -38,6 +38,7 @@ func (s *state) checkInvariants() error {
 	c.checkApps()
 	c.checkExecutors()
 	c.checkRequests()
+	c.checkAccess()
 	c.checkIndexes()
 	if got := s.recomputeHash(); got != s.hash {
 		c.bad("state hash is %s, recomputed %s", s.hash, got)
@@ -230,9 +231,6 @@ func (c *checker) checkRequests() {
 		last = r.index
 		return false
 	})
-	if c.s.audit.n > model.MaxAudit {
-		c.bad("%d audit lines, the limit is %d", c.s.audit.n, model.MaxAudit)
-	}
 }
 
 func (c *checker) checkIndexes() {
@@ -298,5 +296,6 @@ func (s *state) recomputeHash() Hash {
 	s.executors.walk(nil, func(e *model.Executor) bool { h.add(hr.executor(e)); return true })
 	s.requests.walk(nil, func(r *remembered) bool { h.add(hr.request(r)); return true })
 	s.audit.walk(nil, func(l *model.AuditLine) bool { h.add(hr.auditLine(l)); return true })
+	s.tokens.walk(nil, func(t *model.Token) bool { h.add(hr.token(t)); return true })
 	return h
 }

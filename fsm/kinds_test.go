@@ -159,6 +159,7 @@ func TestNumbersOfCommandsStay(t *testing.T) {
 		"init_cluster": 20, "register_master": 21, "remove_master": 22, "set_settings": 23,
 		"register_worker": 30, "leave_worker": 31, "mark_worker": 32,
 		"register_app": 40, "finish_app": 41, "kill_app": 42, "set_targets": 43, "note_app": 44,
+		"create_token": 45, "revoke_token": 46, "record_audit": 47,
 		"place_executors": 50, "kill_executors": 51, "report_executors": 52,
 		"confirm_executors": 53, "expire_executors": 54, "settle_apps": 55,
 	}

@@ -128,7 +128,7 @@ func (g gen) workerCommand() *replogv1.Command {
 	}
 	switch g.num("worker command", 0, 9) {
 	case 0, 1:
-		return regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reportsOn(id)...)
+		return withCertificate(regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reportsOn(id)...), g.pick("certificate", "", "", "node-1", "node-2"))
 	case 2:
 		return leave(id, inc)
 	case 3, 4:
@@ -174,7 +174,19 @@ func (g gen) command() *replogv1.Command {
 }
 
 func (g gen) rare() *replogv1.Command {
-	switch g.num("rare", 0, 6) {
+	switch g.num("rare", 0, 11) {
+	case 7:
+		return createToken(g.pick("holder", "ann", "bob", "master"), rapid.SampledFrom(append(model.Roles(), "king")).Draw(g.rt, "role"), int64(g.num("life", 0, 2)*5000))
+	case 8:
+		first := createToken(g.pick("holder", "op", "root"), model.RoleOperator, 20_000)
+		first.GetCreateToken().First = true
+		return first
+	case 9:
+		return revokeToken(hashOf(g.pick("holder", "ann", "bob", "op", "root")))
+	case 10:
+		return recordAudit(&model.AuditLine{Action: g.pick("action", "KillApp", ""), Outcome: g.pick("outcome", model.AuditOK, model.AuditRefused), Count: int64(g.num("count", -1, 3))})
+	case 11:
+		return ownOnly(killApp(g.app()), g.pick("principal", "ann", "bob"))
 	case 0:
 		return killApp(g.app())
 	case 1:

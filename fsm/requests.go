@@ -95,18 +95,3 @@ func (r *remembered) answer() Result {
 	}
 	return res
 }
-
-// auditLine records a mutating call.
-func (t *tx) auditLine(c *replogv1.Command, action, object string) {
-	t.seq++
-	t.audit.insert(numKey(t.seq), &model.AuditLine{
-		Index: t.index, Wall: c.GetWall(), Principal: c.GetPrincipal(), Action: action, Object: object, Outcome: "ok",
-	})
-	for t.audit.n > model.MaxAudit {
-		key, _, ok := t.audit.root().Minimum()
-		if !ok {
-			return
-		}
-		t.audit.remove(key)
-	}
-}

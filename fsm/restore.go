@@ -215,7 +215,13 @@ func (b *builder) add(rec *replogv1.SnapshotRecord) error {
 		return b.addRequest(k.Request)
 	case *replogv1.SnapshotRecord_Audit:
 		t.seq++
-		t.audit.insert(numKey(t.seq), auditFromProto(k.Audit))
+		line := auditFromProto(k.Audit)
+		t.audit.insert(numKey(t.seq), line)
+		if line.Refused() {
+			t.refusals.put(numKey(t.seq), struct{}{})
+		}
+	case *replogv1.SnapshotRecord_Token:
+		return b.addToken(k.Token)
 	default:
 		return errors.New("is of a kind that this version does not know")
 	}
@@ -254,6 +260,18 @@ func (b *builder) addExecutor(e *model.Executor) error {
 	b.t.executors.insert(key, e)
 	b.t.byWorker.put(byWorkerKey(e.Worker, key), struct{}{})
 	charge(b.t.editUsage(e.Worker), e)
+	return nil
+}
+
+func (b *builder) addToken(p *replogv1.Token) error {
+	tok := tokenFromProto(p)
+	if len(p.GetHash()) != len(tok.Hash) {
+		return fmt.Errorf("token %q: its hash has %d bytes, want %d", p.GetId(), len(p.GetHash()), len(tok.Hash))
+	}
+	if _, ok := b.t.tokens.get([]byte(tok.ID)); ok {
+		return fmt.Errorf("token %q %w", tok.ID, errTwice)
+	}
+	b.t.tokens.insert([]byte(tok.ID), tok)
 	return nil
 }
 

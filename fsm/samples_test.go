@@ -38,7 +38,7 @@ func samples() map[string]*replogv1.Command {
 		"register_master":   {Kind: &replogv1.Command_RegisterMaster{RegisterMaster: &replogv1.RegisterMaster{Master: MasterToProto(&model.Master{ID: "m2", GRPCAddr: "h:7070", RaftAddr: "h:7071", SerfAddr: "h:7072", HTTPAddr: "h:8080", Version: "v1"})}}},
 		"remove_master":     removeMaster("m1"),
 		"set_settings":      setting(SettingDefaultCores, "8"),
-		"register_worker":   regWorker("w1", 2, 4, says(sampleApp, 1, model.ExecutorRunning), rep),
+		"register_worker":   withCertificate(regWorker("w1", 2, 4, says(sampleApp, 1, model.ExecutorRunning), rep), "node-1"),
 		"leave_worker":      l,
 		"mark_worker":       dead,
 		"register_app":      regApp(spec),
@@ -46,6 +46,9 @@ func samples() map[string]*replogv1.Command {
 		"kill_app":          killApp(sampleApp),
 		"set_targets":       t,
 		"note_app":          noteApp(sampleApp, "it is left alone"),
+		"create_token":      {Kind: &replogv1.Command_CreateToken{CreateToken: &replogv1.CreateToken{Name: "bob", Role: "viewer", Hash: hashOf("bob"), LifetimeMilli: 60_000, First: true}}},
+		"revoke_token":      revokeToken(hashOf("ann")),
+		"record_audit":      recordAudit(&model.AuditLine{Wall: startWall, Principal: "eve", Credential: "token-0123456789ab", From: "192.0.2.7", Action: "KillApp", Object: string(sampleApp), Outcome: model.AuditRefused, Reason: "needs role submitter", Count: 7}),
 		"place_executors":   place(p, placement(sampleApp, "w2", 1, 1)),
 		"kill_executors":    lateExecs(sampleApp, 0, 1),
 		"report_executors":  report("w1", 1, 3, says(sampleApp, 0, model.ExecutorRunning), rep),
@@ -82,5 +85,8 @@ func furnished(t testing.TB) *world {
 	w.placed(over, "w2", 1)
 	w.must(killApp(over))
 	w.must(leave("w3", 1))
+	w.must(createToken("ann", model.RoleSubmitter, 0))
+	w.must(createToken("op", model.RoleOperator, 60_000))
+	w.must(recordAudit(&model.AuditLine{Action: "KillApp", Outcome: model.AuditRefused, Count: 3}))
 	return w
 }

@@ -149,6 +149,9 @@ func (f *frameWriter) records(s *state) {
 	s.audit.walk(nil, func(l *model.AuditLine) bool {
 		return f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Audit{Audit: auditToProto(l)}})
 	})
+	s.tokens.walk(nil, func(t *model.Token) bool {
+		return f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Token{Token: tokenToProto(t)}})
+	})
 }
 
 func (f *frameWriter) executor(e *model.Executor) bool {

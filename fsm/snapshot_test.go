@@ -43,7 +43,9 @@ func dump(v *View) map[string]any {
 		return false
 	})
 	out["masters"], out["workers"], out["usage"], out["apps"] = masters, workers, usage, apps
-	out["executors"], out["requests"] = executors, requests
+	var tokens []*model.Token
+	v.Tokens(func(t *model.Token) bool { tokens = append(tokens, t); return true })
+	out["executors"], out["requests"], out["tokens"] = executors, requests, tokens
 	return out
 }
 

@@ -33,6 +33,7 @@ type state struct {
 	executors table[model.Executor]  // unfinished ones, by (app number, id)
 	requests  table[remembered]      // by request id
 	audit     table[model.AuditLine] // by order
+	tokens    table[model.Token]     // by id
 
 	byWorker index[struct{}]     // worker id, 0, executor key: unfinished ones
 	usage    index[*model.Usage] // by worker id; absent = nothing in use
@@ -41,6 +42,7 @@ type state struct {
 	idle     index[uint64]       // those of ended without unfinished executors
 	gone     index[string]       // (state tick, id) -> worker id
 	reqOrder index[string]       // order -> request id
+	refusals index[struct{}]     // order of the audit lines about refused calls
 	seq      uint64              // next order of requests and audit lines
 }
 
@@ -53,6 +55,7 @@ func newState() *state {
 		executors: newTable[model.Executor](),
 		requests:  newTable[remembered](),
 		audit:     newTable[model.AuditLine](),
+		tokens:    newTable[model.Token](),
 		byWorker:  newIndex[struct{}](),
 		usage:     newIndex[*model.Usage](),
 		byReq:     newIndex[uint64](),
@@ -60,6 +63,7 @@ func newState() *state {
 		idle:      newIndex[uint64](),
 		gone:      newIndex[string](),
 		reqOrder:  newIndex[string](),
+		refusals:  newIndex[struct{}](),
 	}
 	s.hash = new(hasher).meta(&s.meta)
 	return s

@@ -36,6 +36,7 @@ type tx struct {
 	executors tableTx[model.Executor]
 	requests  tableTx[remembered]
 	audit     tableTx[model.AuditLine]
+	tokens    tableTx[model.Token]
 
 	byWorker indexTx[struct{}]
 	usage    indexTx[*model.Usage]
@@ -45,6 +46,7 @@ type tx struct {
 	idle     indexTx[uint64]
 	gone     indexTx[string]
 	reqOrder indexTx[string]
+	refusals indexTx[struct{}]
 	seq      uint64
 
 	changes []Change
@@ -60,6 +62,7 @@ func begin(s *state, index, batch uint64) *tx {
 		idle:     indexTx[uint64]{base: s.idle, n: s.idle.n},
 		gone:     indexTx[string]{base: s.gone, n: s.gone.n},
 		reqOrder: indexTx[string]{base: s.reqOrder, n: s.reqOrder.n},
+		refusals: indexTx[struct{}]{base: s.refusals, n: s.refusals.n},
 	}
 	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: t.hasher.master}
 	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: cloneWorker, hash: t.hasher.worker}
@@ -67,6 +70,7 @@ func begin(s *state, index, batch uint64) *tx {
 	t.executors = tableTx[model.Executor]{base: s.executors, n: s.executors.n, batch: batch, total: &t.hash, clone: (*model.Executor).Clone, hash: t.hasher.executor}
 	t.requests = tableTx[remembered]{base: s.requests, n: s.requests.n, batch: batch, total: &t.hash, hash: t.hasher.request}
 	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: t.hasher.auditLine}
+	t.tokens = tableTx[model.Token]{base: s.tokens, n: s.tokens.n, batch: batch, total: &t.hash, clone: (*model.Token).Clone, hash: t.hasher.token}
 	return t
 }
 
@@ -81,9 +85,9 @@ func (t *tx) commit() *state {
 	next := &state{
 		index: t.index, tick: t.tick, meta: t.meta, seq: t.seq,
 		masters: t.masters.commit(), workers: t.workers.commit(), apps: t.apps.commit(),
-		executors: t.executors.commit(), requests: t.requests.commit(), audit: t.audit.commit(),
+		executors: t.executors.commit(), requests: t.requests.commit(), audit: t.audit.commit(), tokens: t.tokens.commit(),
 		byWorker: t.byWorker.commit(), usage: t.usage.commit(), byReq: t.byReq.commit(),
-		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(),
+		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(), refusals: t.refusals.commit(),
 	}
 	if t.meta != t.base.meta {
 		t.hash.sub(t.hasher.meta(&t.base.meta))
@@ -126,8 +130,9 @@ func checkEnvelope(c *replogv1.Command) error {
 	if c.GetWall() < 0 || c.GetWall() > maxWall {
 		return fmt.Errorf("%w: wall clock %d: must be between 0 and %d", model.ErrInvalid, c.GetWall(), int64(maxWall))
 	}
-	if len(c.GetPrincipal()) > model.MaxNameBytes || len(c.GetProposer()) > model.MaxNameBytes {
-		return fmt.Errorf("%w: principal or proposer has more than %d bytes", model.ErrInvalid, model.MaxNameBytes)
+	if len(c.GetPrincipal()) > model.MaxNameBytes || len(c.GetProposer()) > model.MaxNameBytes ||
+		len(c.GetFrom()) > model.MaxNameBytes || len(c.GetCredential()) > model.MaxNameBytes {
+		return fmt.Errorf("%w: principal, proposer, origin or credential has more than %d bytes", model.ErrInvalid, model.MaxNameBytes)
 	}
 	return nil
 }
@@ -155,9 +160,15 @@ func (t *tx) dispatch(c *replogv1.Command) Result {
 	case *replogv1.Command_KillApp:
 		return t.killApp(c, k.KillApp)
 	case *replogv1.Command_SetTargets:
-		return t.setTargets(k.SetTargets)
+		return t.setTargets(c, k.SetTargets)
 	case *replogv1.Command_NoteApp:
 		return t.noteApp(c, k.NoteApp)
+	case *replogv1.Command_CreateToken:
+		return t.createToken(c, k.CreateToken)
+	case *replogv1.Command_RevokeToken:
+		return t.revokeToken(c, k.RevokeToken)
+	case *replogv1.Command_RecordAudit:
+		return t.recordAudit(k.RecordAudit)
 	case *replogv1.Command_PlaceExecutors:
 		return t.placeExecutors(k.PlaceExecutors)
 	case *replogv1.Command_KillExecutors:

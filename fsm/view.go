@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"crypto/subtle"
 	"slices"
 	"strings"
 
@@ -157,6 +158,42 @@ func (v *View) Audit(limit int) []model.AuditLine {
 	}
 	return out
 }
+
+// AuditAfter returns the audit lines of entries after the one at index, the
+// oldest first, at most limit of them; those of one entry stay together unless
+// it alone has more.
+func (v *View) AuditAfter(index uint64, limit int) []model.AuditLine {
+	newest := v.Audit(0)
+	from := slices.IndexFunc(newest, func(l model.AuditLine) bool { return l.Index <= index })
+	if from >= 0 {
+		newest = newest[:from]
+	}
+	slices.Reverse(newest)
+	if len(newest) <= limit {
+		return newest
+	}
+	end := limit
+	for end > 0 && newest[end-1].Index == newest[end].Index {
+		end--
+	}
+	if end == 0 {
+		end = limit
+	}
+	return newest[:end]
+}
+
+// Token finds the token with this hash, an expired one included while it is
+// kept.
+func (v *View) Token(h model.TokenHash) (*model.Token, bool) {
+	t, ok := v.s.tokens.get([]byte(h.ID()))
+	if !ok || subtle.ConstantTimeCompare(t.Hash[:], h[:]) != 1 {
+		return nil, false
+	}
+	return t, true
+}
+
+// Tokens visits the tokens by id until visit returns false.
+func (v *View) Tokens(visit func(*model.Token) bool) { v.s.tokens.walk(nil, visit) }
 
 // CheckInvariants recomputes all that is derived, the state hash included, and
 // reports every rule that does not hold. The error wraps ErrBroken.

@@ -267,6 +267,43 @@ func removeMaster(id string) *replogv1.Command {
 	return &replogv1.Command{Kind: &replogv1.Command_RemoveMaster{RemoveMaster: &replogv1.RemoveMaster{Id: id}}}
 }
 
+func hashOf(name string) []byte {
+	h := model.HashBearer(model.Secret("secret of " + name))
+	return h[:]
+}
+
+func tokenID(name string) model.TokenID { return model.TokenHash(hashOf(name)).ID() }
+
+func createToken(name string, role model.Role, life int64) *replogv1.Command {
+	return &replogv1.Command{Principal: "root", Kind: &replogv1.Command_CreateToken{CreateToken: &replogv1.CreateToken{
+		Name: name, Role: string(role), Hash: hashOf(name), LifetimeMilli: life,
+	}}}
+}
+
+func revokeToken(hash []byte) *replogv1.Command {
+	return &replogv1.Command{Principal: "root", Kind: &replogv1.Command_RevokeToken{RevokeToken: &replogv1.RevokeToken{Id: string(model.TokenHash(hash).ID())}}}
+}
+
+func recordAudit(lines ...*model.AuditLine) *replogv1.Command {
+	p := &replogv1.RecordAudit{}
+	for _, l := range lines {
+		p.Lines = append(p.Lines, AuditToProto(l))
+	}
+	p.Lines[0].Index = 4
+	return &replogv1.Command{Kind: &replogv1.Command_RecordAudit{RecordAudit: p}}
+}
+
+func withCertificate(c *replogv1.Command, name string) *replogv1.Command {
+	c.GetRegisterWorker().Certificate = name
+	return c
+}
+
+// ownOnly is the command of a submitter.
+func ownOnly(c *replogv1.Command, principal string) *replogv1.Command {
+	c.Principal, c.OwnOnly = principal, true
+	return c
+}
+
 func withID(c *replogv1.Command, id string, base uint64) *replogv1.Command {
 	c.RequestId, c.Base = id, base
 	return c

@@ -49,6 +49,11 @@ const (
 	RejectInitialised     Rejection = "ALREADY_INITIALISED"
 	RejectUnknownMaster   Rejection = "UNKNOWN_MASTER"
 	RejectMasterRemoved   Rejection = "MASTER_REMOVED"
+	RejectNotOwner        Rejection = "NOT_OWNER"
+	RejectCertificate     Rejection = "OTHER_CERTIFICATE"
+	RejectUnknownToken    Rejection = "UNKNOWN_TOKEN"
+	RejectTokenExists     Rejection = "TOKEN_EXISTS"
+	RejectTooMany         Rejection = "TOO_MANY"
 )
 
 // Rejections lists them all, RejectNone excluded.
@@ -58,7 +63,8 @@ func Rejections() []Rejection {
 		RejectUnknownWorker, RejectWorkerNotAlive, RejectIncarnation, RejectEvidence,
 		RejectUnknownExecutor, RejectDoesNotFit, RejectOverTarget, RejectOverCores, RejectBlocked,
 		RejectTransition, RejectUnknownSetting, RejectInitialised, RejectUnknownMaster,
-		RejectMasterRemoved,
+		RejectMasterRemoved, RejectNotOwner, RejectCertificate, RejectUnknownToken, RejectTokenExists,
+		RejectTooMany,
 	}
 }
 
@@ -92,16 +98,18 @@ func (e *RejectedError) Unwrap() error {
 		return ErrInvalid
 	case RejectRequestExpired:
 		return ErrRequestExpired
-	case RejectUnknownApp, RejectUnknownWorker, RejectUnknownExecutor, RejectUnknownMaster:
+	case RejectUnknownApp, RejectUnknownWorker, RejectUnknownExecutor, RejectUnknownMaster, RejectUnknownToken:
 		return ErrNotFound
 	case RejectAppEnded:
 		return ErrEnded
 	case RejectBadToken:
 		return ErrUnauthenticated
 	case RejectWorkerNotAlive, RejectIncarnation, RejectEvidence, RejectDoesNotFit,
-		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised:
+		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised, RejectTokenExists:
 		return ErrConflict
-	case RejectNone, RejectMasterRemoved:
+	case RejectTooMany:
+		return ErrTooLarge
+	case RejectNone, RejectMasterRemoved, RejectNotOwner, RejectCertificate:
 	}
 	return ErrRefused
 }

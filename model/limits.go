@@ -40,6 +40,15 @@ const (
 	MaxRememberedBytes = 256
 	// MaxAudit is how many audit lines are kept.
 	MaxAudit = 10000
+	// MaxAuditRefusals is how many of them may be about refused calls: whoever
+	// may do nothing must not push out what was done.
+	MaxAuditRefusals = 2500
+	// MaxAuditLines bounds the lines of one command that records them.
+	MaxAuditLines = 64
+	// MaxTokens is how many tokens of people are kept, expired ones included.
+	MaxTokens = 1024
+	// MaxTokenNameBytes bounds the name of a token.
+	MaxTokenNameBytes = 64
 	// MaxGoneWorkers is how many dead or left workers are kept for display.
 	MaxGoneWorkers = 200
 )
@@ -55,6 +64,12 @@ const (
 	FailuresLimit      = 10 // in the window with nothing running: the app fails
 	BackoffFirstMilli  = 1000
 	BackoffMaxMilli    = 30 * 1000
+)
+
+// Bounds of a token's life, in ms of cluster clock.
+const (
+	MinTokenMilli = 1000
+	MaxTokenMilli = 5 * 366 * 24 * 3600 * 1000
 )
 
 // MaxRestartMilli bounds how long a worker may be away for a planned restart,

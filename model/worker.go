@@ -43,7 +43,10 @@ type Worker struct {
 	// Overcommitted: the offer was lowered below what its executors hold.
 	// Nothing new is placed until enough of them have ended.
 	Overcommitted bool
-	ChangeIndex   uint64
+	// Certificate is the name in the certificate that registered the worker
+	// first; "" = it came without TLS. Only its holder may speak for the worker.
+	Certificate string
+	ChangeIndex uint64
 }
 
 // Offer is what a worker brings: where it is reached and what it can hold.

@@ -87,6 +87,12 @@ type Command struct {
 	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
 	// A master that does not know the kind may skip it instead of stopping.
 	Ignorable bool `protobuf:"varint,7,opt,name=ignorable,proto3" json:"ignorable,omitempty"`
+	// Host that the call came from; empty for the leader's own commands.
+	From string `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
+	// How the principal is known: the id of a token, "certificate", or empty.
+	Credential string `protobuf:"bytes,9,opt,name=credential,proto3" json:"credential,omitempty"`
+	// The principal may end its own applications only.
+	OwnOnly bool `protobuf:"varint,10,opt,name=own_only,json=ownOnly,proto3" json:"own_only,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Command_InitCluster
@@ -101,6 +107,9 @@ type Command struct {
 	//	*Command_KillApp
 	//	*Command_SetTargets
 	//	*Command_NoteApp
+	//	*Command_CreateToken
+	//	*Command_RevokeToken
+	//	*Command_RecordAudit
 	//	*Command_PlaceExecutors
 	//	*Command_KillExecutors
 	//	*Command_ReportExecutors
@@ -187,6 +196,27 @@ func (x *Command) GetPrincipal() string {
 func (x *Command) GetIgnorable() bool {
 	if x != nil {
 		return x.Ignorable
+	}
+	return false
+}
+
+func (x *Command) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Command) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *Command) GetOwnOnly() bool {
+	if x != nil {
+		return x.OwnOnly
 	}
 	return false
 }
@@ -306,6 +336,33 @@ func (x *Command) GetNoteApp() *NoteApp {
 	return nil
 }
 
+func (x *Command) GetCreateToken() *CreateToken {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_CreateToken); ok {
+			return x.CreateToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokeToken() *RevokeToken {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_RevokeToken); ok {
+			return x.RevokeToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRecordAudit() *RecordAudit {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_RecordAudit); ok {
+			return x.RecordAudit
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetPlaceExecutors() *PlaceExecutors {
 	if x != nil {
 		if x, ok := x.Kind.(*Command_PlaceExecutors); ok {
@@ -412,6 +469,18 @@ type Command_NoteApp struct {
 	NoteApp *NoteApp `protobuf:"bytes,44,opt,name=note_app,json=noteApp,proto3,oneof"`
 }
 
+type Command_CreateToken struct {
+	CreateToken *CreateToken `protobuf:"bytes,45,opt,name=create_token,json=createToken,proto3,oneof"`
+}
+
+type Command_RevokeToken struct {
+	RevokeToken *RevokeToken `protobuf:"bytes,46,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
+}
+
+type Command_RecordAudit struct {
+	RecordAudit *RecordAudit `protobuf:"bytes,47,opt,name=record_audit,json=recordAudit,proto3,oneof"`
+}
+
 type Command_PlaceExecutors struct {
 	PlaceExecutors *PlaceExecutors `protobuf:"bytes,50,opt,name=place_executors,json=placeExecutors,proto3,oneof"`
 }
@@ -459,6 +528,12 @@ func (*Command_KillApp) isCommand_Kind() {}
 func (*Command_SetTargets) isCommand_Kind() {}
 
 func (*Command_NoteApp) isCommand_Kind() {}
+
+func (*Command_CreateToken) isCommand_Kind() {}
+
+func (*Command_RevokeToken) isCommand_Kind() {}
+
+func (*Command_RecordAudit) isCommand_Kind() {}
 
 func (*Command_PlaceExecutors) isCommand_Kind() {}
 
@@ -715,12 +790,14 @@ func (x *Setting) GetValue() string {
 // A worker said Hello. The same incarnation again updates the offer; a higher
 // one ends as LOST every executor of a lower one that is not in the inventory.
 type RegisterWorker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Offer         *Offer                 `protobuf:"bytes,4,opt,name=offer,proto3" json:"offer,omitempty"`
-	Inventory     []*ExecutorReport      `protobuf:"bytes,5,rep,name=inventory,proto3" json:"inventory,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	BootId      string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Offer       *Offer                 `protobuf:"bytes,4,opt,name=offer,proto3" json:"offer,omitempty"`
+	Inventory   []*ExecutorReport      `protobuf:"bytes,5,rep,name=inventory,proto3" json:"inventory,omitempty"`
+	// Name in the certificate of the session; empty without TLS.
+	Certificate   string `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,6 +865,13 @@ func (x *RegisterWorker) GetInventory() []*ExecutorReport {
 		return x.Inventory
 	}
 	return nil
+}
+
+func (x *RegisterWorker) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
 }
 
 type LeaveWorker struct {
@@ -1202,6 +1286,174 @@ func (x *NoteApp) GetReason() string {
 	return ""
 }
 
+// Accepts a token of a person from now on.
+type CreateToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`                                         // SHA-256 of the secret, which only its holder knows
+	LifetimeMilli int64                  `protobuf:"varint,4,opt,name=lifetime_milli,json=lifetimeMilli,proto3" json:"lifetime_milli,omitempty"` // of cluster clock; 0: for ever
+	// Only while no operator's token is accepted.
+	First         bool `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToken) Reset() {
+	*x = CreateToken{}
+	mi := &file_replog_v1_command_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToken) ProtoMessage() {}
+
+func (x *CreateToken) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
+func (*CreateToken) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CreateToken) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateToken) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *CreateToken) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *CreateToken) GetLifetimeMilli() int64 {
+	if x != nil {
+		return x.LifetimeMilli
+	}
+	return 0
+}
+
+func (x *CreateToken) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+type RevokeToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeToken) Reset() {
+	*x = RevokeToken{}
+	mi := &file_replog_v1_command_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeToken) ProtoMessage() {}
+
+func (x *RevokeToken) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
+func (*RevokeToken) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RevokeToken) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Writes down calls that no other command of the log stands for: refused ones,
+// and changes that are made outside the replicated state.
+type RecordAudit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []*AuditLine           `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"` // at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordAudit) Reset() {
+	*x = RecordAudit{}
+	mi := &file_replog_v1_command_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordAudit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordAudit) ProtoMessage() {}
+
+func (x *RecordAudit) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordAudit.ProtoReflect.Descriptor instead.
+func (*RecordAudit) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RecordAudit) GetLines() []*AuditLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
 type SetTargets struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -1214,7 +1466,7 @@ type SetTargets struct {
 
 func (x *SetTargets) Reset() {
 	*x = SetTargets{}
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1478,7 @@ func (x *SetTargets) String() string {
 func (*SetTargets) ProtoMessage() {}
 
 func (x *SetTargets) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1491,7 @@ func (x *SetTargets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTargets.ProtoReflect.Descriptor instead.
 func (*SetTargets) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetTargets) GetApp() string {
@@ -1279,7 +1531,7 @@ type PlaceExecutors struct {
 
 func (x *PlaceExecutors) Reset() {
 	*x = PlaceExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1543,7 @@ func (x *PlaceExecutors) String() string {
 func (*PlaceExecutors) ProtoMessage() {}
 
 func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1556,7 @@ func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceExecutors.ProtoReflect.Descriptor instead.
 func (*PlaceExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlaceExecutors) GetPlacements() []*Placement {
@@ -1330,7 +1582,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1594,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1607,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Placement) GetApp() string {
@@ -1427,7 +1679,7 @@ type KillExecutors struct {
 
 func (x *KillExecutors) Reset() {
 	*x = KillExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1691,7 @@ func (x *KillExecutors) String() string {
 func (*KillExecutors) ProtoMessage() {}
 
 func (x *KillExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1704,7 @@ func (x *KillExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillExecutors.ProtoReflect.Descriptor instead.
 func (*KillExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KillExecutors) GetApp() string {
@@ -1499,7 +1751,7 @@ type ExecutorReport struct {
 
 func (x *ExecutorReport) Reset() {
 	*x = ExecutorReport{}
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1763,7 @@ func (x *ExecutorReport) String() string {
 func (*ExecutorReport) ProtoMessage() {}
 
 func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1776,7 @@ func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorReport.ProtoReflect.Descriptor instead.
 func (*ExecutorReport) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExecutorReport) GetApp() string {
@@ -1596,7 +1848,7 @@ type ReportExecutors struct {
 
 func (x *ReportExecutors) Reset() {
 	*x = ReportExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1860,7 @@ func (x *ReportExecutors) String() string {
 func (*ReportExecutors) ProtoMessage() {}
 
 func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1873,7 @@ func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExecutors.ProtoReflect.Descriptor instead.
 func (*ReportExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReportExecutors) GetWorker() string {
@@ -1663,7 +1915,7 @@ type ConfirmExecutors struct {
 
 func (x *ConfirmExecutors) Reset() {
 	*x = ConfirmExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1927,7 @@ func (x *ConfirmExecutors) String() string {
 func (*ConfirmExecutors) ProtoMessage() {}
 
 func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1940,7 @@ func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmExecutors.ProtoReflect.Descriptor instead.
 func (*ConfirmExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfirmExecutors) GetApp() string {
@@ -1716,7 +1968,7 @@ type ExpireExecutors struct {
 
 func (x *ExpireExecutors) Reset() {
 	*x = ExpireExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1980,7 @@ func (x *ExpireExecutors) String() string {
 func (*ExpireExecutors) ProtoMessage() {}
 
 func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1993,7 @@ func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireExecutors.ProtoReflect.Descriptor instead.
 func (*ExpireExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExpireExecutors) GetExecutors() []*Expiry {
@@ -1763,7 +2015,7 @@ type Expiry struct {
 
 func (x *Expiry) Reset() {
 	*x = Expiry{}
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2027,7 @@ func (x *Expiry) String() string {
 func (*Expiry) ProtoMessage() {}
 
 func (x *Expiry) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2040,7 @@ func (x *Expiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expiry.ProtoReflect.Descriptor instead.
 func (*Expiry) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Expiry) GetApp() string {
@@ -1830,7 +2082,7 @@ type SettleApps struct {
 
 func (x *SettleApps) Reset() {
 	*x = SettleApps{}
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2094,7 @@ func (x *SettleApps) String() string {
 func (*SettleApps) ProtoMessage() {}
 
 func (x *SettleApps) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2107,7 @@ func (x *SettleApps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleApps.ProtoReflect.Descriptor instead.
 func (*SettleApps) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SettleApps) GetApps() []string {
@@ -1881,7 +2133,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2145,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2158,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Result) GetRejection() string {
@@ -1962,7 +2214,7 @@ type PlacementVerdict struct {
 
 func (x *PlacementVerdict) Reset() {
 	*x = PlacementVerdict{}
-	mi := &file_replog_v1_command_proto_msgTypes[25]
+	mi := &file_replog_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2226,7 @@ func (x *PlacementVerdict) String() string {
 func (*PlacementVerdict) ProtoMessage() {}
 
 func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[25]
+	mi := &file_replog_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2239,7 @@ func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementVerdict.ProtoReflect.Descriptor instead.
 func (*PlacementVerdict) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PlacementVerdict) GetRejection() string {
@@ -2017,7 +2269,7 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x17replog/v1/command.proto\x12\x10hearth.replog.v1\x1a\x18replog/v1/entities.proto\">\n" +
 	"\x05Batch\x125\n" +
-	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xb6\v\n" +
+	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xd1\r\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -2026,7 +2278,13 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x04wall\x18\x04 \x01(\x03R\x04wall\x12\x12\n" +
 	"\x04tick\x18\x05 \x01(\x03R\x04tick\x12\x1c\n" +
 	"\tprincipal\x18\x06 \x01(\tR\tprincipal\x12\x1c\n" +
-	"\tignorable\x18\a \x01(\bR\tignorable\x12B\n" +
+	"\tignorable\x18\a \x01(\bR\tignorable\x12\x12\n" +
+	"\x04from\x18\b \x01(\tR\x04from\x12\x1e\n" +
+	"\n" +
+	"credential\x18\t \x01(\tR\n" +
+	"credential\x12\x19\n" +
+	"\bown_only\x18\n" +
+	" \x01(\bR\aownOnly\x12B\n" +
 	"\finit_cluster\x18\x14 \x01(\v2\x1d.hearth.replog.v1.InitClusterH\x00R\vinitCluster\x12K\n" +
 	"\x0fregister_master\x18\x15 \x01(\v2 .hearth.replog.v1.RegisterMasterH\x00R\x0eregisterMaster\x12E\n" +
 	"\rremove_master\x18\x16 \x01(\v2\x1e.hearth.replog.v1.RemoveMasterH\x00R\fremoveMaster\x12B\n" +
@@ -2041,7 +2299,10 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\bkill_app\x18* \x01(\v2\x19.hearth.replog.v1.KillAppH\x00R\akillApp\x12?\n" +
 	"\vset_targets\x18+ \x01(\v2\x1c.hearth.replog.v1.SetTargetsH\x00R\n" +
 	"setTargets\x126\n" +
-	"\bnote_app\x18, \x01(\v2\x19.hearth.replog.v1.NoteAppH\x00R\anoteApp\x12K\n" +
+	"\bnote_app\x18, \x01(\v2\x19.hearth.replog.v1.NoteAppH\x00R\anoteApp\x12B\n" +
+	"\fcreate_token\x18- \x01(\v2\x1d.hearth.replog.v1.CreateTokenH\x00R\vcreateToken\x12B\n" +
+	"\frevoke_token\x18. \x01(\v2\x1d.hearth.replog.v1.RevokeTokenH\x00R\vrevokeToken\x12B\n" +
+	"\frecord_audit\x18/ \x01(\v2\x1d.hearth.replog.v1.RecordAuditH\x00R\vrecordAudit\x12K\n" +
 	"\x0fplace_executors\x182 \x01(\v2 .hearth.replog.v1.PlaceExecutorsH\x00R\x0eplaceExecutors\x12H\n" +
 	"\x0ekill_executors\x183 \x01(\v2\x1f.hearth.replog.v1.KillExecutorsH\x00R\rkillExecutors\x12N\n" +
 	"\x10report_executors\x184 \x01(\v2!.hearth.replog.v1.ReportExecutorsH\x00R\x0freportExecutors\x12Q\n" +
@@ -2061,13 +2322,14 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\bsettings\x18\x01 \x03(\v2\x19.hearth.replog.v1.SettingR\bsettings\"3\n" +
 	"\aSetting\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xca\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xec\x01\n" +
 	"\x0eRegisterWorker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x17\n" +
 	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12-\n" +
 	"\x05offer\x18\x04 \x01(\v2\x17.hearth.replog.v1.OfferR\x05offer\x12>\n" +
-	"\tinventory\x18\x05 \x03(\v2 .hearth.replog.v1.ExecutorReportR\tinventory\"W\n" +
+	"\tinventory\x18\x05 \x03(\v2 .hearth.replog.v1.ExecutorReportR\tinventory\x12 \n" +
+	"\vcertificate\x18\x06 \x01(\tR\vcertificate\"W\n" +
 	"\vLeaveWorker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
@@ -2099,7 +2361,17 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"3\n" +
 	"\aNoteApp\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xab\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x86\x01\n" +
+	"\vCreateToken\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\x12%\n" +
+	"\x0elifetime_milli\x18\x04 \x01(\x03R\rlifetimeMilli\x12\x14\n" +
+	"\x05first\x18\x05 \x01(\bR\x05first\"\x1d\n" +
+	"\vRevokeToken\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"@\n" +
+	"\vRecordAudit\x121\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1b.hearth.replog.v1.AuditLineR\x05lines\"\xab\x01\n" +
 	"\n" +
 	"SetTargets\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x14\n" +
@@ -2178,7 +2450,7 @@ func file_replog_v1_command_proto_rawDescGZIP() []byte {
 	return file_replog_v1_command_proto_rawDescData
 }
 
-var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_replog_v1_command_proto_goTypes = []any{
 	(*Batch)(nil),             // 0: hearth.replog.v1.Batch
 	(*Command)(nil),           // 1: hearth.replog.v1.Command
@@ -2194,26 +2466,30 @@ var file_replog_v1_command_proto_goTypes = []any{
 	(*FinishApp)(nil),         // 11: hearth.replog.v1.FinishApp
 	(*KillApp)(nil),           // 12: hearth.replog.v1.KillApp
 	(*NoteApp)(nil),           // 13: hearth.replog.v1.NoteApp
-	(*SetTargets)(nil),        // 14: hearth.replog.v1.SetTargets
-	(*PlaceExecutors)(nil),    // 15: hearth.replog.v1.PlaceExecutors
-	(*Placement)(nil),         // 16: hearth.replog.v1.Placement
-	(*KillExecutors)(nil),     // 17: hearth.replog.v1.KillExecutors
-	(*ExecutorReport)(nil),    // 18: hearth.replog.v1.ExecutorReport
-	(*ReportExecutors)(nil),   // 19: hearth.replog.v1.ReportExecutors
-	(*ConfirmExecutors)(nil),  // 20: hearth.replog.v1.ConfirmExecutors
-	(*ExpireExecutors)(nil),   // 21: hearth.replog.v1.ExpireExecutors
-	(*Expiry)(nil),            // 22: hearth.replog.v1.Expiry
-	(*SettleApps)(nil),        // 23: hearth.replog.v1.SettleApps
-	(*Result)(nil),            // 24: hearth.replog.v1.Result
-	(*PlacementVerdict)(nil),  // 25: hearth.replog.v1.PlacementVerdict
-	(*ClusterIdentity)(nil),   // 26: hearth.replog.v1.ClusterIdentity
-	(*Settings)(nil),          // 27: hearth.replog.v1.Settings
-	(*Master)(nil),            // 28: hearth.replog.v1.Master
-	(*Offer)(nil),             // 29: hearth.replog.v1.Offer
-	(*AppSpec)(nil),           // 30: hearth.replog.v1.AppSpec
-	(*ProfileCount)(nil),      // 31: hearth.replog.v1.ProfileCount
-	(*NumberedProfile)(nil),   // 32: hearth.replog.v1.NumberedProfile
-	(*ResourceAddresses)(nil), // 33: hearth.replog.v1.ResourceAddresses
+	(*CreateToken)(nil),       // 14: hearth.replog.v1.CreateToken
+	(*RevokeToken)(nil),       // 15: hearth.replog.v1.RevokeToken
+	(*RecordAudit)(nil),       // 16: hearth.replog.v1.RecordAudit
+	(*SetTargets)(nil),        // 17: hearth.replog.v1.SetTargets
+	(*PlaceExecutors)(nil),    // 18: hearth.replog.v1.PlaceExecutors
+	(*Placement)(nil),         // 19: hearth.replog.v1.Placement
+	(*KillExecutors)(nil),     // 20: hearth.replog.v1.KillExecutors
+	(*ExecutorReport)(nil),    // 21: hearth.replog.v1.ExecutorReport
+	(*ReportExecutors)(nil),   // 22: hearth.replog.v1.ReportExecutors
+	(*ConfirmExecutors)(nil),  // 23: hearth.replog.v1.ConfirmExecutors
+	(*ExpireExecutors)(nil),   // 24: hearth.replog.v1.ExpireExecutors
+	(*Expiry)(nil),            // 25: hearth.replog.v1.Expiry
+	(*SettleApps)(nil),        // 26: hearth.replog.v1.SettleApps
+	(*Result)(nil),            // 27: hearth.replog.v1.Result
+	(*PlacementVerdict)(nil),  // 28: hearth.replog.v1.PlacementVerdict
+	(*ClusterIdentity)(nil),   // 29: hearth.replog.v1.ClusterIdentity
+	(*Settings)(nil),          // 30: hearth.replog.v1.Settings
+	(*Master)(nil),            // 31: hearth.replog.v1.Master
+	(*Offer)(nil),             // 32: hearth.replog.v1.Offer
+	(*AppSpec)(nil),           // 33: hearth.replog.v1.AppSpec
+	(*AuditLine)(nil),         // 34: hearth.replog.v1.AuditLine
+	(*ProfileCount)(nil),      // 35: hearth.replog.v1.ProfileCount
+	(*NumberedProfile)(nil),   // 36: hearth.replog.v1.NumberedProfile
+	(*ResourceAddresses)(nil), // 37: hearth.replog.v1.ResourceAddresses
 }
 var file_replog_v1_command_proto_depIdxs = []int32{
 	1,  // 0: hearth.replog.v1.Batch.commands:type_name -> hearth.replog.v1.Command
@@ -2227,33 +2503,37 @@ var file_replog_v1_command_proto_depIdxs = []int32{
 	10, // 8: hearth.replog.v1.Command.register_app:type_name -> hearth.replog.v1.RegisterApp
 	11, // 9: hearth.replog.v1.Command.finish_app:type_name -> hearth.replog.v1.FinishApp
 	12, // 10: hearth.replog.v1.Command.kill_app:type_name -> hearth.replog.v1.KillApp
-	14, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
+	17, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
 	13, // 12: hearth.replog.v1.Command.note_app:type_name -> hearth.replog.v1.NoteApp
-	15, // 13: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
-	17, // 14: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
-	19, // 15: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
-	20, // 16: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
-	21, // 17: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
-	23, // 18: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
-	26, // 19: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	27, // 20: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
-	28, // 21: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
-	6,  // 22: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
-	29, // 23: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
-	18, // 24: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
-	30, // 25: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
-	31, // 26: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
-	32, // 27: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	16, // 28: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
-	33, // 29: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	18, // 30: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
-	22, // 31: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
-	25, // 32: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	14, // 13: hearth.replog.v1.Command.create_token:type_name -> hearth.replog.v1.CreateToken
+	15, // 14: hearth.replog.v1.Command.revoke_token:type_name -> hearth.replog.v1.RevokeToken
+	16, // 15: hearth.replog.v1.Command.record_audit:type_name -> hearth.replog.v1.RecordAudit
+	18, // 16: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
+	20, // 17: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
+	22, // 18: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
+	23, // 19: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
+	24, // 20: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
+	26, // 21: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
+	29, // 22: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	30, // 23: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
+	31, // 24: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
+	6,  // 25: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
+	32, // 26: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
+	21, // 27: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
+	33, // 28: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
+	34, // 29: hearth.replog.v1.RecordAudit.lines:type_name -> hearth.replog.v1.AuditLine
+	35, // 30: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
+	36, // 31: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	19, // 32: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
+	37, // 33: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	21, // 34: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
+	25, // 35: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
+	28, // 36: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_command_proto_init() }
@@ -2275,6 +2555,9 @@ func file_replog_v1_command_proto_init() {
 		(*Command_KillApp)(nil),
 		(*Command_SetTargets)(nil),
 		(*Command_NoteApp)(nil),
+		(*Command_CreateToken)(nil),
+		(*Command_RevokeToken)(nil),
+		(*Command_RecordAudit)(nil),
 		(*Command_PlaceExecutors)(nil),
 		(*Command_KillExecutors)(nil),
 		(*Command_ReportExecutors)(nil),
@@ -2288,7 +2571,7 @@ func file_replog_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_command_proto_rawDesc), len(file_replog_v1_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

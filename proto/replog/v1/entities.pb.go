@@ -427,7 +427,9 @@ type Worker struct {
 	// Cluster clock until which a RESTARTING worker may be away.
 	RestartUntil int64 `protobuf:"varint,13,opt,name=restart_until,json=restartUntil,proto3" json:"restart_until,omitempty"`
 	// Cluster clock when its last Hello or report was applied.
-	HeardTick     int64 `protobuf:"varint,14,opt,name=heard_tick,json=heardTick,proto3" json:"heard_tick,omitempty"`
+	HeardTick int64 `protobuf:"varint,14,opt,name=heard_tick,json=heardTick,proto3" json:"heard_tick,omitempty"`
+	// Name in the certificate that registered it first; empty: without TLS.
+	Certificate   string `protobuf:"bytes,15,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +560,13 @@ func (x *Worker) GetHeardTick() int64 {
 		return x.HeardTick
 	}
 	return 0
+}
+
+func (x *Worker) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
 }
 
 type Master struct {
@@ -1857,6 +1866,10 @@ type AuditLine struct {
 	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	Object        string                 `protobuf:"bytes,5,opt,name=object,proto3" json:"object,omitempty"`
 	Outcome       string                 `protobuf:"bytes,6,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	From          string                 `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	Credential    string                 `protobuf:"bytes,8,opt,name=credential,proto3" json:"credential,omitempty"`
+	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Count         int64                  `protobuf:"varint,10,opt,name=count,proto3" json:"count,omitempty"` // equal calls; 0 means 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1933,6 +1946,143 @@ func (x *AuditLine) GetOutcome() string {
 	return ""
 }
 
+func (x *AuditLine) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AuditLine) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *AuditLine) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AuditLine) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// A person's token. Its secret is not kept.
+type Token struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Role          string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`                                   // SHA-256 of the secret
+	ExpiresTick   int64                  `protobuf:"varint,5,opt,name=expires_tick,json=expiresTick,proto3" json:"expires_tick,omitempty"` // cluster clock; 0: never
+	ExpiresWall   int64                  `protobuf:"varint,6,opt,name=expires_wall,json=expiresWall,proto3" json:"expires_wall,omitempty"`
+	CreatedWall   int64                  `protobuf:"varint,7,opt,name=created_wall,json=createdWall,proto3" json:"created_wall,omitempty"`
+	CreatedBy     string                 `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	ChangeIndex   uint64                 `protobuf:"varint,9,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Token) Reset() {
+	*x = Token{}
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Token) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Token) ProtoMessage() {}
+
+func (x *Token) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Token.ProtoReflect.Descriptor instead.
+func (*Token) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Token) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Token) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Token) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *Token) GetExpiresTick() int64 {
+	if x != nil {
+		return x.ExpiresTick
+	}
+	return 0
+}
+
+func (x *Token) GetExpiresWall() int64 {
+	if x != nil {
+		return x.ExpiresWall
+	}
+	return 0
+}
+
+func (x *Token) GetCreatedWall() int64 {
+	if x != nil {
+		return x.CreatedWall
+	}
+	return 0
+}
+
+func (x *Token) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Token) GetChangeIndex() uint64 {
+	if x != nil {
+		return x.ChangeIndex
+	}
+	return 0
+}
+
 // Header of a snapshot file; the frames that follow are SnapshotRecord.
 type SnapshotHeader struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1951,7 +2101,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2113,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2126,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -2045,6 +2195,7 @@ type SnapshotRecord struct {
 	//	*SnapshotRecord_Executor
 	//	*SnapshotRecord_Request
 	//	*SnapshotRecord_Audit
+	//	*SnapshotRecord_Token
 	Kind          isSnapshotRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2052,7 +2203,7 @@ type SnapshotRecord struct {
 
 func (x *SnapshotRecord) Reset() {
 	*x = SnapshotRecord{}
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2215,7 @@ func (x *SnapshotRecord) String() string {
 func (*SnapshotRecord) ProtoMessage() {}
 
 func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2228,7 @@ func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRecord.ProtoReflect.Descriptor instead.
 func (*SnapshotRecord) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotRecord) GetKind() isSnapshotRecord_Kind {
@@ -2141,6 +2292,15 @@ func (x *SnapshotRecord) GetAudit() *AuditLine {
 	return nil
 }
 
+func (x *SnapshotRecord) GetToken() *Token {
+	if x != nil {
+		if x, ok := x.Kind.(*SnapshotRecord_Token); ok {
+			return x.Token
+		}
+	}
+	return nil
+}
+
 type isSnapshotRecord_Kind interface {
 	isSnapshotRecord_Kind()
 }
@@ -2169,6 +2329,10 @@ type SnapshotRecord_Audit struct {
 	Audit *AuditLine `protobuf:"bytes,7,opt,name=audit,proto3,oneof"`
 }
 
+type SnapshotRecord_Token struct {
+	Token *Token `protobuf:"bytes,8,opt,name=token,proto3,oneof"`
+}
+
 func (*SnapshotRecord_Master) isSnapshotRecord_Kind() {}
 
 func (*SnapshotRecord_Worker) isSnapshotRecord_Kind() {}
@@ -2181,6 +2345,8 @@ func (*SnapshotRecord_Request) isSnapshotRecord_Kind() {}
 
 func (*SnapshotRecord_Audit) isSnapshotRecord_Kind() {}
 
+func (*SnapshotRecord_Token) isSnapshotRecord_Kind() {}
+
 // Trailer of a snapshot file.
 type SnapshotTrailer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2192,7 +2358,7 @@ type SnapshotTrailer struct {
 
 func (x *SnapshotTrailer) Reset() {
 	*x = SnapshotTrailer{}
-	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	mi := &file_replog_v1_entities_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2370,7 @@ func (x *SnapshotTrailer) String() string {
 func (*SnapshotTrailer) ProtoMessage() {}
 
 func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	mi := &file_replog_v1_entities_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2383,7 @@ func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTrailer.ProtoReflect.Descriptor instead.
 func (*SnapshotTrailer) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{24}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotTrailer) GetRecords() uint64 {
@@ -2266,7 +2432,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12A\n" +
 	"\tresources\x18\a \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12/\n" +
 	"\x06labels\x18\b \x03(\v2\x17.hearth.replog.v1.LabelR\x06labels\x12\x18\n" +
-	"\aversion\x18\t \x01(\tR\aversion\"\xce\x03\n" +
+	"\aversion\x18\t \x01(\tR\aversion\"\xf0\x03\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x17\n" +
@@ -2286,7 +2452,8 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\rovercommitted\x18\f \x01(\bR\rovercommitted\x12#\n" +
 	"\rrestart_until\x18\r \x01(\x03R\frestartUntil\x12\x1d\n" +
 	"\n" +
-	"heard_tick\x18\x0e \x01(\x03R\theardTick\"\xe3\x01\n" +
+	"heard_tick\x18\x0e \x01(\x03R\theardTick\x12 \n" +
+	"\vcertificate\x18\x0f \x01(\tR\vcertificate\"\xe3\x01\n" +
 	"\x06Master\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -2417,14 +2584,32 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x16\n" +
-	"\x06result\x18\x03 \x01(\fR\x06result\"\x9d\x01\n" +
+	"\x06result\x18\x03 \x01(\fR\x06result\"\xff\x01\n" +
 	"\tAuditLine\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04wall\x18\x02 \x01(\x03R\x04wall\x12\x1c\n" +
 	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06action\x18\x04 \x01(\tR\x06action\x12\x16\n" +
 	"\x06object\x18\x05 \x01(\tR\x06object\x12\x18\n" +
-	"\aoutcome\x18\x06 \x01(\tR\aoutcome\"\xb2\x02\n" +
+	"\aoutcome\x18\x06 \x01(\tR\aoutcome\x12\x12\n" +
+	"\x04from\x18\a \x01(\tR\x04from\x12\x1e\n" +
+	"\n" +
+	"credential\x18\b \x01(\tR\n" +
+	"credential\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x14\n" +
+	"\x05count\x18\n" +
+	" \x01(\x03R\x05count\"\xfe\x01\n" +
+	"\x05Token\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\fR\x04hash\x12!\n" +
+	"\fexpires_tick\x18\x05 \x01(\x03R\vexpiresTick\x12!\n" +
+	"\fexpires_wall\x18\x06 \x01(\x03R\vexpiresWall\x12!\n" +
+	"\fcreated_wall\x18\a \x01(\x03R\vcreatedWall\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\b \x01(\tR\tcreatedBy\x12!\n" +
+	"\fchange_index\x18\t \x01(\x04R\vchangeIndex\"\xb2\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -2433,14 +2618,15 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\bsettings\x18\x05 \x01(\v2\x1a.hearth.replog.v1.SettingsR\bsettings\x12#\n" +
 	"\rfeature_level\x18\x06 \x01(\rR\ffeatureLevel\x12\x19\n" +
 	"\bnext_app\x18\a \x01(\x04R\anextApp\x12)\n" +
-	"\x10remembered_since\x18\b \x01(\x04R\x0frememberedSince\"\xe1\x02\n" +
+	"\x10remembered_since\x18\b \x01(\x04R\x0frememberedSince\"\x92\x03\n" +
 	"\x0eSnapshotRecord\x122\n" +
 	"\x06master\x18\x01 \x01(\v2\x18.hearth.replog.v1.MasterH\x00R\x06master\x122\n" +
 	"\x06worker\x18\x02 \x01(\v2\x18.hearth.replog.v1.WorkerH\x00R\x06worker\x12)\n" +
 	"\x03app\x18\x03 \x01(\v2\x15.hearth.replog.v1.AppH\x00R\x03app\x128\n" +
 	"\bexecutor\x18\x04 \x01(\v2\x1a.hearth.replog.v1.ExecutorH\x00R\bexecutor\x12?\n" +
 	"\arequest\x18\x06 \x01(\v2#.hearth.replog.v1.RememberedRequestH\x00R\arequest\x123\n" +
-	"\x05audit\x18\a \x01(\v2\x1b.hearth.replog.v1.AuditLineH\x00R\x05auditB\x06\n" +
+	"\x05audit\x18\a \x01(\v2\x1b.hearth.replog.v1.AuditLineH\x00R\x05audit\x12/\n" +
+	"\x05token\x18\b \x01(\v2\x17.hearth.replog.v1.TokenH\x00R\x05tokenB\x06\n" +
 	"\x04kindJ\x04\b\x05\x10\x06\"J\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1d\n" +
@@ -2459,7 +2645,7 @@ func file_replog_v1_entities_proto_rawDescGZIP() []byte {
 	return file_replog_v1_entities_proto_rawDescData
 }
 
-var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_replog_v1_entities_proto_goTypes = []any{
 	(*ClusterIdentity)(nil),   // 0: hearth.replog.v1.ClusterIdentity
 	(*Settings)(nil),          // 1: hearth.replog.v1.Settings
@@ -2483,9 +2669,10 @@ var file_replog_v1_entities_proto_goTypes = []any{
 	(*Executor)(nil),          // 19: hearth.replog.v1.Executor
 	(*RememberedRequest)(nil), // 20: hearth.replog.v1.RememberedRequest
 	(*AuditLine)(nil),         // 21: hearth.replog.v1.AuditLine
-	(*SnapshotHeader)(nil),    // 22: hearth.replog.v1.SnapshotHeader
-	(*SnapshotRecord)(nil),    // 23: hearth.replog.v1.SnapshotRecord
-	(*SnapshotTrailer)(nil),   // 24: hearth.replog.v1.SnapshotTrailer
+	(*Token)(nil),             // 22: hearth.replog.v1.Token
+	(*SnapshotHeader)(nil),    // 23: hearth.replog.v1.SnapshotHeader
+	(*SnapshotRecord)(nil),    // 24: hearth.replog.v1.SnapshotRecord
+	(*SnapshotTrailer)(nil),   // 25: hearth.replog.v1.SnapshotTrailer
 }
 var file_replog_v1_entities_proto_depIdxs = []int32{
 	2,  // 0: hearth.replog.v1.Offer.resources:type_name -> hearth.replog.v1.ResourceAddresses
@@ -2514,11 +2701,12 @@ var file_replog_v1_entities_proto_depIdxs = []int32{
 	19, // 23: hearth.replog.v1.SnapshotRecord.executor:type_name -> hearth.replog.v1.Executor
 	20, // 24: hearth.replog.v1.SnapshotRecord.request:type_name -> hearth.replog.v1.RememberedRequest
 	21, // 25: hearth.replog.v1.SnapshotRecord.audit:type_name -> hearth.replog.v1.AuditLine
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	22, // 26: hearth.replog.v1.SnapshotRecord.token:type_name -> hearth.replog.v1.Token
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_entities_proto_init() }
@@ -2526,13 +2714,14 @@ func file_replog_v1_entities_proto_init() {
 	if File_replog_v1_entities_proto != nil {
 		return
 	}
-	file_replog_v1_entities_proto_msgTypes[23].OneofWrappers = []any{
+	file_replog_v1_entities_proto_msgTypes[24].OneofWrappers = []any{
 		(*SnapshotRecord_Master)(nil),
 		(*SnapshotRecord_Worker)(nil),
 		(*SnapshotRecord_App)(nil),
 		(*SnapshotRecord_Executor)(nil),
 		(*SnapshotRecord_Request)(nil),
 		(*SnapshotRecord_Audit)(nil),
+		(*SnapshotRecord_Token)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2540,7 +2729,7 @@ func file_replog_v1_entities_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_entities_proto_rawDesc), len(file_replog_v1_entities_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
