@@ -96,6 +96,7 @@ type fakeMaster struct {
 
 	// Faults and answers of this master; nil = none.
 	afterCommit func() error
+	verdicts    func([]rpc.SubmissionVerdict) // changes the answer to a batch
 	waitApp     func(context.Context, rpc.WaitAppRequest) (model.AppView, error)
 	readLog     func(context.Context, rpc.LogRequest, func(rpc.LogChunk) error) error
 	driver      func(context.Context, rpc.DriverSessionStream) error
@@ -188,6 +189,29 @@ func (m *fakeMaster) RegisterApp(_ context.Context, call rpc.CallInfo, _ model.A
 		err = m.afterCommit()
 	}
 	return rpc.RegisterAppReply{App: model.AppID(app), Token: "token", LeaderAddr: m.addr}, err
+}
+
+// RegisterApps refuses what is called "bad", and otherwise answers like
+// RegisterApp.
+func (m *fakeMaster) RegisterApps(_ context.Context, call rpc.CallInfo, subs []rpc.Submission) (rpc.RegisterAppsReply, error) {
+	out := rpc.RegisterAppsReply{LeaderAddr: m.addr}
+	for _, s := range subs {
+		v := rpc.SubmissionVerdict{Token: "token"}
+		if s.Spec.Name == "bad" {
+			v.Err = fmt.Errorf("%w: bad", model.ErrInvalid)
+		} else {
+			app, err := m.c.commit(rpc.CallInfo{RequestID: s.RequestID, Base: s.Base, Principal: call.Principal})
+			v.App, v.Err = model.AppID(app), err
+		}
+		out.Verdicts = append(out.Verdicts, v)
+	}
+	if m.verdicts != nil {
+		m.verdicts(out.Verdicts)
+	}
+	if m.afterCommit != nil {
+		return out, m.afterCommit()
+	}
+	return out, nil
 }
 
 func (m *fakeMaster) KillApp(_ context.Context, call rpc.CallInfo, _ model.AppID, _ string) error {

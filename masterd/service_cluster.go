@@ -29,7 +29,7 @@ func (m *Master) notLeader() error {
 // before its scope is ready: each is judged when it is applied, behind
 // everything that was committed before. Only a cluster without a name takes none.
 func (m *Master) commit(ctx context.Context, call rpc.CallInfo, cmd *replogv1.Command) (fsm.Result, error) {
-	if m.leading.Load() == nil && (!leaderInfo{m}.Elected() || m.fsm.View().Cluster().IsZero()) {
+	if !m.takesCommands() {
 		return fsm.Result{}, m.notLeader()
 	}
 	if err := model.ValidRequestID(call.RequestID); err != nil {
@@ -46,6 +46,11 @@ func (m *Master) commit(ctx context.Context, call rpc.CallInfo, cmd *replogv1.Co
 		return fsm.Result{}, err
 	}
 	return res, res.Err()
+}
+
+// takesCommands reports whether this master may propose what clients ask.
+func (m *Master) takesCommands() bool {
+	return m.leading.Load() != nil || leaderInfo{m}.Elected() && !m.fsm.View().Cluster().IsZero()
 }
 
 // RegisterApp commits an application.

@@ -124,6 +124,16 @@ func toStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
+	code, text, detail := describe(err)
+	st, serr := status.New(code, text).WithDetails(detail)
+	if serr != nil { // the detail could not be encoded; its strings are valid
+		return status.Error(codes.Internal, text)
+	}
+	return st.Err()
+}
+
+// describe puts an error into what travels.
+func describe(err error) (codes.Code, string, *pb.ErrorDetail) {
 	detail := &pb.ErrorDetail{}
 	code := codes.Unknown
 	for _, row := range errorTable() {
@@ -154,11 +164,12 @@ func toStatus(err error) error {
 	if len(text) > MaxErrorBytes {
 		text = validText(text[:MaxErrorBytes]) + "…"
 	}
-	st, serr := status.New(code, text).WithDetails(detail)
-	if serr != nil { // the detail could not be encoded; its strings are valid
-		return status.Error(codes.Internal, text)
-	}
-	return st.Err()
+	return code, text, detail
+}
+
+// errorFromDetail is the error that describe was given, as fromStatus makes it.
+func errorFromDetail(text string, detail *pb.ErrorDetail) error {
+	return &RemoteError{text: text, wraps: wrapsOf(detail), answered: true}
 }
 
 // fromStatus turns what a call returned into an error that matches what the

@@ -17,6 +17,7 @@ import (
 type fakeServices struct {
 	ClusterService
 	registerApp   func(context.Context, CallInfo, model.AppSpec) (RegisterAppReply, error)
+	registerApps  func(context.Context, CallInfo, []Submission) (RegisterAppsReply, error)
 	killApp       func(context.Context, CallInfo, model.AppID, string) error
 	waitApp       func(context.Context, WaitAppRequest) (model.AppView, error)
 	app           func(context.Context, AppRequest) (model.AppView, error)
@@ -32,6 +33,13 @@ func (f *fakeServices) RegisterApp(ctx context.Context, c CallInfo, s model.AppS
 		return RegisterAppReply{}, nil
 	}
 	return f.registerApp(ctx, c, s)
+}
+
+func (f *fakeServices) RegisterApps(ctx context.Context, c CallInfo, subs []Submission) (RegisterAppsReply, error) {
+	if f.registerApps == nil {
+		return RegisterAppsReply{Verdicts: make([]SubmissionVerdict, len(subs))}, nil
+	}
+	return f.registerApps(ctx, c, subs)
 }
 
 func (f *fakeServices) KillApp(ctx context.Context, c CallInfo, a model.AppID, r string) error {

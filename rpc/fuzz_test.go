@@ -186,6 +186,7 @@ func fuzzListener(f *testing.F, service string, seeds ...proto.Message) {
 func FuzzClusterListener(f *testing.F) {
 	fuzzListener(f, "Cluster",
 		&pb.RegisterAppRequest{Spec: specToWire(commandSpec)},
+		&pb.RegisterAppsRequest{Submissions: []*pb.Submission{submissionToWire(Submission{RequestID: "r", Base: 1, Spec: commandSpec}), nil}},
 		setTargetsToWire(SetTargetsRequest{App: "a", Totals: map[int]int{0: -1}, Profiles: map[int]model.Profile{1: {Cores: -5}}}),
 		logRequestToWire(LogRequest{Stream: LogStdout, Offset: -1 << 63}))
 }

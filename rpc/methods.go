@@ -44,7 +44,11 @@ func methodTable() map[string]method {
 	register := command
 	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
 	return map[string]method{
-		pb.Cluster_RegisterApp_FullMethodName:   register,
+		pb.Cluster_RegisterApp_FullMethodName: register,
+		// Its request ids are in the submissions.
+		pb.Cluster_RegisterApps_FullMethodName: {
+			by: byLeader, changes: true, proposal: true, reply: func() proto.Message { return &pb.RegisterAppsReply{} },
+		},
 		pb.Cluster_FinishApp_FullMethodName:     command,
 		pb.Cluster_KillApp_FullMethodName:       command,
 		pb.Cluster_KillExecutors_FullMethodName: command,

@@ -2011,6 +2011,241 @@ func (x *GossipMemberView) GetGrpcAddr() string {
 	return ""
 }
 
+// One application of a batch, with what travels beside a single call.
+type Submission struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Base          uint64                 `protobuf:"varint,2,opt,name=base,proto3" json:"base,omitempty"`
+	Spec          *AppSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Submission) Reset() {
+	*x = Submission{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Submission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Submission) ProtoMessage() {}
+
+func (x *Submission) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Submission.ProtoReflect.Descriptor instead.
+func (*Submission) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Submission) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Submission) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *Submission) GetSpec() *AppSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type RegisterAppsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Submissions   []*Submission          `protobuf:"bytes,1,rep,name=submissions,proto3" json:"submissions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterAppsRequest) Reset() {
+	*x = RegisterAppsRequest{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterAppsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterAppsRequest) ProtoMessage() {}
+
+func (x *RegisterAppsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterAppsRequest.ProtoReflect.Descriptor instead.
+func (*RegisterAppsRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RegisterAppsRequest) GetSubmissions() []*Submission {
+	if x != nil {
+		return x.Submissions
+	}
+	return nil
+}
+
+// One for each submission, in their order.
+type RegisterAppsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdicts      []*SubmissionVerdict   `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	LeaderAddr    string                 `protobuf:"bytes,2,opt,name=leader_addr,json=leaderAddr,proto3" json:"leader_addr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterAppsReply) Reset() {
+	*x = RegisterAppsReply{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterAppsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterAppsReply) ProtoMessage() {}
+
+func (x *RegisterAppsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterAppsReply.ProtoReflect.Descriptor instead.
+func (*RegisterAppsReply) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RegisterAppsReply) GetVerdicts() []*SubmissionVerdict {
+	if x != nil {
+		return x.Verdicts
+	}
+	return nil
+}
+
+func (x *RegisterAppsReply) GetLeaderAddr() string {
+	if x != nil {
+		return x.LeaderAddr
+	}
+	return ""
+}
+
+type SubmissionVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Token string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Index uint64                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// Set if the submission failed; the fields above are then empty.
+	Error         string       `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Detail        *ErrorDetail `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmissionVerdict) Reset() {
+	*x = SubmissionVerdict{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmissionVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmissionVerdict) ProtoMessage() {}
+
+func (x *SubmissionVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmissionVerdict.ProtoReflect.Descriptor instead.
+func (*SubmissionVerdict) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SubmissionVerdict) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *SubmissionVerdict) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *SubmissionVerdict) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *SubmissionVerdict) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *SubmissionVerdict) GetDetail() *ErrorDetail {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
 var File_cluster_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_cluster_proto_rawDesc = "" +
@@ -2216,8 +2451,25 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1b\n" +
 	"\tserf_addr\x18\x04 \x01(\tR\bserfAddr\x12\x1b\n" +
-	"\tgrpc_addr\x18\x05 \x01(\tR\bgrpcAddr2\xef\n" +
+	"\tgrpc_addr\x18\x05 \x01(\tR\bgrpcAddr\"o\n" +
 	"\n" +
+	"Submission\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04base\x18\x02 \x01(\x04R\x04base\x12.\n" +
+	"\x04spec\x18\x03 \x01(\v2\x1a.hearth.cluster.v1.AppSpecR\x04spec\"V\n" +
+	"\x13RegisterAppsRequest\x12?\n" +
+	"\vsubmissions\x18\x01 \x03(\v2\x1d.hearth.cluster.v1.SubmissionR\vsubmissions\"v\n" +
+	"\x11RegisterAppsReply\x12@\n" +
+	"\bverdicts\x18\x01 \x03(\v2$.hearth.cluster.v1.SubmissionVerdictR\bverdicts\x12\x1f\n" +
+	"\vleader_addr\x18\x02 \x01(\tR\n" +
+	"leaderAddr\"\x9f\x01\n" +
+	"\x11SubmissionVerdict\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x126\n" +
+	"\x06detail\x18\x05 \x01(\v2\x1e.hearth.cluster.v1.ErrorDetailR\x06detail2\xcd\v\n" +
 	"\aCluster\x12Y\n" +
 	"\vRegisterApp\x12%.hearth.cluster.v1.RegisterAppRequest\x1a#.hearth.cluster.v1.RegisterAppReply\x12J\n" +
 	"\tFinishApp\x12#.hearth.cluster.v1.FinishAppRequest\x1a\x18.hearth.cluster.v1.Empty\x12F\n" +
@@ -2237,7 +2489,8 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x12TransferLeadership\x12,.hearth.cluster.v1.TransferLeadershipRequest\x1a\x18.hearth.cluster.v1.Empty\x12P\n" +
 	"\fRemoveMaster\x12&.hearth.cluster.v1.RemoveMasterRequest\x1a\x18.hearth.cluster.v1.Empty\x12P\n" +
 	"\rGossipMembers\x12\x18.hearth.cluster.v1.Empty\x1a%.hearth.cluster.v1.GossipMembersReply\x12G\n" +
-	"\aReadLog\x12\x1d.hearth.cluster.v1.LogRequest\x1a\x1b.hearth.cluster.v1.LogChunk0\x01B6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
+	"\aReadLog\x12\x1d.hearth.cluster.v1.LogRequest\x1a\x1b.hearth.cluster.v1.LogChunk0\x01\x12\\\n" +
+	"\fRegisterApps\x12&.hearth.cluster.v1.RegisterAppsRequest\x1a$.hearth.cluster.v1.RegisterAppsReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_cluster_v1_cluster_proto_rawDescOnce sync.Once
@@ -2251,7 +2504,7 @@ func file_cluster_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_cluster_proto_rawDescData
 }
 
-var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*RegisterAppRequest)(nil),        // 0: hearth.cluster.v1.RegisterAppRequest
 	(*RegisterAppReply)(nil),          // 1: hearth.cluster.v1.RegisterAppReply
@@ -2278,29 +2531,34 @@ var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*AppView)(nil),                   // 22: hearth.cluster.v1.AppView
 	(*ExecutorView)(nil),              // 23: hearth.cluster.v1.ExecutorView
 	(*GossipMemberView)(nil),          // 24: hearth.cluster.v1.GossipMemberView
-	nil,                               // 25: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	nil,                               // 26: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	nil,                               // 27: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	nil,                               // 28: hearth.cluster.v1.WorkerView.ResourcesEntry
-	nil,                               // 29: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	nil,                               // 30: hearth.cluster.v1.WorkerView.LabelsEntry
-	nil,                               // 31: hearth.cluster.v1.ExecutorView.ResourcesEntry
-	(*AppSpec)(nil),                   // 32: hearth.cluster.v1.AppSpec
-	(*Profile)(nil),                   // 33: hearth.cluster.v1.Profile
-	(*Addresses)(nil),                 // 34: hearth.cluster.v1.Addresses
-	(*Empty)(nil),                     // 35: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),                // 36: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),                  // 37: hearth.cluster.v1.LogChunk
+	(*Submission)(nil),                // 25: hearth.cluster.v1.Submission
+	(*RegisterAppsRequest)(nil),       // 26: hearth.cluster.v1.RegisterAppsRequest
+	(*RegisterAppsReply)(nil),         // 27: hearth.cluster.v1.RegisterAppsReply
+	(*SubmissionVerdict)(nil),         // 28: hearth.cluster.v1.SubmissionVerdict
+	nil,                               // 29: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	nil,                               // 30: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	nil,                               // 31: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	nil,                               // 32: hearth.cluster.v1.WorkerView.ResourcesEntry
+	nil,                               // 33: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	nil,                               // 34: hearth.cluster.v1.WorkerView.LabelsEntry
+	nil,                               // 35: hearth.cluster.v1.ExecutorView.ResourcesEntry
+	(*AppSpec)(nil),                   // 36: hearth.cluster.v1.AppSpec
+	(*ErrorDetail)(nil),               // 37: hearth.cluster.v1.ErrorDetail
+	(*Profile)(nil),                   // 38: hearth.cluster.v1.Profile
+	(*Addresses)(nil),                 // 39: hearth.cluster.v1.Addresses
+	(*Empty)(nil),                     // 40: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),                // 41: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),                  // 42: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_cluster_proto_depIdxs = []int32{
-	32, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
-	25, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	26, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	36, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
+	29, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	30, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
 	17, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
 	22, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
 	17, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
 	21, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
-	27, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	31, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
 	20, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
 	24, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
 	17, // 10: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
@@ -2308,56 +2566,62 @@ var file_cluster_v1_cluster_proto_depIdxs = []int32{
 	21, // 12: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
 	22, // 13: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
 	19, // 14: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
-	28, // 15: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
-	29, // 16: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	30, // 17: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
+	32, // 15: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
+	33, // 16: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	34, // 17: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
 	23, // 18: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
-	31, // 19: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
-	33, // 20: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
-	34, // 21: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	34, // 22: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
-	34, // 23: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	0,  // 24: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
-	2,  // 25: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
-	3,  // 26: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
-	4,  // 27: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
-	5,  // 28: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
-	35, // 29: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
-	35, // 30: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
-	6,  // 31: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
-	8,  // 32: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
-	35, // 33: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
-	9,  // 34: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
-	35, // 35: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
-	11, // 36: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
-	35, // 37: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
-	13, // 38: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
-	14, // 39: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
-	35, // 40: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
-	36, // 41: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	1,  // 42: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
-	35, // 43: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
-	35, // 44: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
-	35, // 45: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
-	35, // 46: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
-	17, // 47: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
-	18, // 48: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
-	7,  // 49: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
-	22, // 50: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
-	10, // 51: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
-	22, // 52: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
-	16, // 53: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
-	35, // 54: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
-	12, // 55: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
-	35, // 56: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
-	35, // 57: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
-	15, // 58: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
-	37, // 59: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	42, // [42:60] is the sub-list for method output_type
-	24, // [24:42] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	35, // 19: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
+	36, // 20: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
+	25, // 21: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
+	28, // 22: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
+	37, // 23: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
+	38, // 24: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
+	39, // 25: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	39, // 26: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
+	39, // 27: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	0,  // 28: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
+	2,  // 29: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
+	3,  // 30: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
+	4,  // 31: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
+	5,  // 32: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
+	40, // 33: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
+	40, // 34: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
+	6,  // 35: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
+	8,  // 36: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
+	40, // 37: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
+	9,  // 38: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
+	40, // 39: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
+	11, // 40: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
+	40, // 41: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
+	13, // 42: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
+	14, // 43: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
+	40, // 44: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
+	41, // 45: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	26, // 46: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
+	1,  // 47: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
+	40, // 48: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
+	40, // 49: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
+	40, // 50: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
+	40, // 51: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
+	17, // 52: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
+	18, // 53: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
+	7,  // 54: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
+	22, // 55: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
+	10, // 56: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
+	22, // 57: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
+	16, // 58: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
+	40, // 59: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
+	12, // 60: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
+	40, // 61: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
+	40, // 62: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
+	15, // 63: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
+	42, // 64: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	27, // 65: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
+	47, // [47:66] is the sub-list for method output_type
+	28, // [28:47] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_cluster_proto_init() }
@@ -2372,7 +2636,7 @@ func file_cluster_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_cluster_proto_rawDesc), len(file_cluster_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,7 @@ const (
 	Cluster_RemoveMaster_FullMethodName       = "/hearth.cluster.v1.Cluster/RemoveMaster"
 	Cluster_GossipMembers_FullMethodName      = "/hearth.cluster.v1.Cluster/GossipMembers"
 	Cluster_ReadLog_FullMethodName            = "/hearth.cluster.v1.Cluster/ReadLog"
+	Cluster_RegisterApps_FullMethodName       = "/hearth.cluster.v1.Cluster/RegisterApps"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -63,6 +64,7 @@ type ClusterClient interface {
 	RemoveMaster(ctx context.Context, in *RemoveMasterRequest, opts ...grpc.CallOption) (*Empty, error)
 	GossipMembers(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*GossipMembersReply, error)
 	ReadLog(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogChunk], error)
+	RegisterApps(ctx context.Context, in *RegisterAppsRequest, opts ...grpc.CallOption) (*RegisterAppsReply, error)
 }
 
 type clusterClient struct {
@@ -262,6 +264,16 @@ func (c *clusterClient) ReadLog(ctx context.Context, in *LogRequest, opts ...grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Cluster_ReadLogClient = grpc.ServerStreamingClient[LogChunk]
 
+func (c *clusterClient) RegisterApps(ctx context.Context, in *RegisterAppsRequest, opts ...grpc.CallOption) (*RegisterAppsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RegisterAppsReply)
+	err := c.cc.Invoke(ctx, Cluster_RegisterApps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -284,6 +296,7 @@ type ClusterServer interface {
 	RemoveMaster(context.Context, *RemoveMasterRequest) (*Empty, error)
 	GossipMembers(context.Context, *Empty) (*GossipMembersReply, error)
 	ReadLog(*LogRequest, grpc.ServerStreamingServer[LogChunk]) error
+	RegisterApps(context.Context, *RegisterAppsRequest) (*RegisterAppsReply, error)
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -347,6 +360,9 @@ func (UnimplementedClusterServer) GossipMembers(context.Context, *Empty) (*Gossi
 }
 func (UnimplementedClusterServer) ReadLog(*LogRequest, grpc.ServerStreamingServer[LogChunk]) error {
 	return status.Error(codes.Unimplemented, "method ReadLog not implemented")
+}
+func (UnimplementedClusterServer) RegisterApps(context.Context, *RegisterAppsRequest) (*RegisterAppsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method RegisterApps not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -686,6 +702,24 @@ func _Cluster_ReadLog_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Cluster_ReadLogServer = grpc.ServerStreamingServer[LogChunk]
 
+func _Cluster_RegisterApps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RegisterAppsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).RegisterApps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_RegisterApps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).RegisterApps(ctx, req.(*RegisterAppsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -760,6 +794,10 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GossipMembers",
 			Handler:    _Cluster_GossipMembers_Handler,
+		},
+		{
+			MethodName: "RegisterApps",
+			Handler:    _Cluster_RegisterApps_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
