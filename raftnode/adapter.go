@@ -26,6 +26,7 @@ type adapter struct {
 	onApplied func(index uint64, changes []fsm.Change)
 	fail      func(error)
 	snapshots raft.SnapshotStore
+	observer  Observer
 
 	clock       clock
 	applied     atomic.Uint64
@@ -88,7 +89,7 @@ func (a *adapter) Snapshot() (raft.FSMSnapshot, error) {
 	if a.broken {
 		return nil, errStateBroken
 	}
-	return persister{a.fsm.Snapshot(), a.fail}, nil
+	return persister{a.fsm.Snapshot(), a.fail, a.observer}, nil
 }
 
 // Restore implements raft.FSM. A failed restore leaves the state as it was.
@@ -125,11 +126,14 @@ func (a *adapter) readConfigIndex() error {
 type persister struct {
 	snapshot io.WriterTo
 	fail     func(error)
+	observer Observer
 }
 
 // Persist implements raft.FSMSnapshot.
-func (p persister) Persist(sink raft.SnapshotSink) error {
-	if _, err := p.snapshot.WriteTo(sink); err != nil {
+func (p persister) Persist(sink raft.SnapshotSink) (err error) {
+	began, out := time.Now(), &countingWriter{w: sink}
+	defer func() { p.observer.snapshot(out.n, began, err) }()
+	if _, err := p.snapshot.WriteTo(out); err != nil {
 		if errors.Is(err, fsm.ErrBroken) {
 			p.fail(err)
 		}

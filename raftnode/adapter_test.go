@@ -52,7 +52,7 @@ func TestOnlyABrokenStateStopsTheNodeWhenASnapshotFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			var failed error
-			p := persister{failingSnapshot{tc.err}, func(err error) { failed = err }}
+			p := persister{failingSnapshot{tc.err}, func(err error) { failed = err }, Observer{}}
 			if err := p.Persist(sink); !errors.Is(err, tc.err) {
 				t.Errorf("got %v, want %v", err, tc.err)
 			}

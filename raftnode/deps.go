@@ -58,8 +58,10 @@ type Deps struct {
 	// Disk is called before each write to the log and stable store with what
 	// it is for; an error of it is the store's. Tests make a disk slow,
 	// hanging or broken with it; nil: nothing.
-	Disk   func(what string) error
-	Logger hclog.Logger
+	Disk func(what string) error
+	// Observer is told of commits, snapshots and take-overs, for metrics.
+	Observer Observer
+	Logger   hclog.Logger
 }
 
 func (d Deps) withDefaults() Deps {

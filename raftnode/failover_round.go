@@ -215,6 +215,8 @@ func (f *failover) replace(ctx context.Context, l *loss, at standing) (over bool
 		"found_after", found.String(), "after", time.Since(l.began).String())
 	if err := f.n.trans.fire(func() error { return f.n.mayTimeOut(at) }, f.times.again); err != nil {
 		f.log.Warn("could not take over", "leader", string(who.leader), "term", who.term, "err", err)
+	} else {
+		f.n.observer.tookOver(l.silent)
 	}
 	return false
 }

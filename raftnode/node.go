@@ -35,6 +35,7 @@ type Node struct {
 	transfer *transferCheck
 	watch    *watch
 	pilot    pilotSlot
+	observer Observer
 
 	failed    chan error
 	failMu    sync.Mutex
@@ -61,11 +62,11 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: log, wall: deps.Wall, fsm: deps.FSM, stores: st, identity: deps.Identity,
-		terms: newTermBook(), queue: newProposalQueue(), calls: newCalls(),
+		terms: newTermBook(), queue: newProposalQueue(), calls: newCalls(), observer: deps.Observer,
 		failed: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.transfer = &transferCheck{fail: n.fail}
-	n.state = &adapter{fsm: deps.FSM, onApplied: deps.OnApplied, fail: n.fail, snapshots: st.snapshots}
+	n.state = &adapter{fsm: deps.FSM, onApplied: deps.OnApplied, fail: n.fail, snapshots: st.snapshots, observer: deps.Observer}
 	if err := n.state.readConfigIndex(); err != nil {
 		return nil, errors.Join(err, st.close())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
@@ -140,11 +141,12 @@ func (n *Node) collect() {
 			answerAll(batch, fmt.Errorf("propose: %w: this master is stopping", model.ErrUnavailable))
 			return
 		}
+		began := time.Now()
 		future := n.raft.Apply(entry, transportTimeout)
 		batch = n.answerEarly(batch, entry)
 		go func() {
 			defer n.calls.leave()
-			n.deliver(batch, future)
+			n.deliver(batch, future, began)
 			<-inflight
 		}()
 	}
@@ -213,16 +215,26 @@ func (n *Node) stamp(cmd *replogv1.Command, wall, tick int64) {
 	}
 }
 
+func countCommands(batch []*proposal) int {
+	n := 0
+	for _, p := range batch {
+		n += len(p.cmds)
+	}
+	return n
+}
+
 func answerAll(batch []*proposal, err error) {
 	for _, p := range batch {
 		p.answer(nil, err)
 	}
 }
 
-// deliver waits for one entry and answers its proposals.
-func (n *Node) deliver(batch []*proposal, future raft.ApplyFuture) {
+// deliver waits for one entry, handed to the library at began, and answers its
+// proposals.
+func (n *Node) deliver(batch []*proposal, future raft.ApplyFuture, began time.Time) {
 	err := future.Error()
 	n.transfer.note(err)
+	n.observer.committed(countCommands(batch), began, err)
 	if err != nil {
 		answerAll(batch, proposeError(err))
 		return

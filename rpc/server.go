@@ -26,6 +26,8 @@ type ServerConfig struct {
 	Logger hclog.Logger // nil = silent
 	// Leader says who leads; nil = no forwarding, every call is served here.
 	Leader LeaderInfo
+	// Access says what people may do; nil = there are no tokens.
+	Access AccessPolicy
 	// ForwardTLS and Dial are used to reach the leader; nil = plain, TCP.
 	ForwardTLS *tls.Config
 	Dial       DialFunc
@@ -33,6 +35,9 @@ type ServerConfig struct {
 	// call is passed on to a new leader without dialling it first. It stays its
 	// giver's. nil = the server dials.
 	Peers func(addr string) (*Conn, error)
+	// Observe is told of each call that was answered; it must be quick. nil =
+	// nobody is.
+	Observe func(Served)
 }
 
 // Services are the implementations to serve; nil ones are not registered.
@@ -44,6 +49,7 @@ type Services struct {
 	Worker    WorkerService
 	Executors ExecutorHub
 	Content   ContentService
+	Access    AccessService
 }
 
 // Server serves gRPC on one listener.
@@ -52,6 +58,7 @@ type Server struct {
 	log     hclog.Logger
 	grpc    *grpc.Server
 	methods map[string]method
+	rules   map[string]rule
 	fwd     *forwarder
 	held    holds
 
@@ -61,7 +68,7 @@ type Server struct {
 
 // NewServer makes a server; it serves once Run is called.
 func NewServer(cfg ServerConfig, services Services) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, methods: methodTable()}
+	s := &Server{cfg: cfg, log: cfg.Logger, methods: methodTable(), rules: ruleTable()}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()
 	}
@@ -77,6 +84,9 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: KeepaliveInterval, Timeout: KeepaliveTimeout}),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
+	}
+	if cfg.Observe != nil { // chained in front: it sees what callers see
+		opts = append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(observeUnary(cfg.Observe)), grpc.ChainStreamInterceptor(observeStream(cfg.Observe))}, opts...)
 	}
 	if cfg.TLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
@@ -105,6 +115,9 @@ func (s *Server) register(v Services) {
 	if v.Executors != nil {
 		pb.RegisterExecutorsServer(s.grpc, &executorsServer{svc: v.Executors})
 	}
+	if v.Access != nil {
+		pb.RegisterAccessServer(s.grpc, &accessServer{svc: v.Access})
+	}
 	if v.Content != nil {
 		pb.RegisterContentServer(s.grpc, &contentServer{svc: v.Content})
 	}
@@ -114,11 +127,14 @@ func (s *Server) register(v Services) {
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
 // Run serves until ctx ends, then stops: contexts of streams and long polls
-// end at once, other calls have StopGrace. It returns nil after such a stop.
-// Call it once.
+// end at once, other calls have StopGrace. It returns nil after such a stop, and
+// an error at once for a method without a rule of who may call it. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.fwd.close()
 	defer s.stop()
+	if err := unruled(s.grpc.GetServiceInfo(), s.rules); err != nil {
+		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.cfg.Listener.Close())
+	}
 	if s.cfg.Leader != nil {
 		var follower sync.WaitGroup
 		fctx, cancel := context.WithCancel(ctx)
