@@ -31,6 +31,14 @@ const (
 	// MaxArgument bounds the argument of a function: what is larger is brought to
 	// the executors once, not with each task.
 	MaxArgument = model.MaxTaskBytes
+	// MaxPlaces bounds where a task had better run.
+	MaxPlaces = 256
+	// MaxFunctions bounds the functions of a program.
+	MaxFunctions = 4096
+	// DefaultAhead is how many arguments of Stream and Map are on the way at once
+	// unless WithAhead says otherwise, and MaxAhead the most that it may say.
+	DefaultAhead = 4096
+	MaxAhead     = 1 << 20
 	// maxParked bounds executors that have connected before the leader
 	// announced them, and the unknown ids that are remembered.
 	maxParked = 1024
@@ -59,6 +67,13 @@ const (
 	DefaultAnnounceWait = 15 * time.Second
 	// DefaultRegisterTimeout bounds the registration of the application.
 	DefaultRegisterTimeout = 60 * time.Second
+	// DefaultLocalityWait is how long a task waits for an executor of its choice.
+	// It is Spark's spark.locality.wait.
+	DefaultLocalityWait = 3 * time.Second
+	// DefaultBackoff and DefaultMaxBackoff are the pauses between the tries of a
+	// call that fails.
+	DefaultBackoff    = 100 * time.Millisecond
+	DefaultMaxBackoff = 10 * time.Second
 	// beatInterval is what executors are told in their welcome.
 	beatInterval = time.Second
 	// helloTimeout is how long a new stream may say nothing.

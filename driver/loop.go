@@ -35,6 +35,7 @@ type loop struct {
 
 	tasks   map[model.TaskID]*task // without a result
 	queue   queue
+	near    nearQueue // those that wait for an executor of their choice
 	running int
 	out     []Result // not yet delivered
 	bytes   int      // held by out
@@ -64,11 +65,12 @@ func newLoop(d *Driver, session confirmer) *loop {
 func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) error {
 	tick := time.NewTicker(min(time.Second, l.d.cfg.SuspectAfter/4, l.d.cfg.AnnounceWait/2))
 	defer tick.Stop()
+	defer l.near.stop()
 	for {
 		l.dispatch()
 		// A nil channel means "not now".
 		var submits chan *task
-		if !l.finishing && l.queue.size < MaxQueued {
+		if !l.finishing && l.waiting() < MaxQueued {
 			submits = l.d.submits
 		}
 		var results chan Result
@@ -82,7 +84,7 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 			return fmt.Errorf("driver of %s: %w", l.d.App(), ctx.Err())
 		case t := <-submits:
 			l.tasks[t.spec.ID] = t
-			l.queue.push(t)
+			l.enqueue(t)
 		case results <- next:
 			l.out[0] = Result{}
 			l.out = l.out[1:]
@@ -95,6 +97,8 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 			}
 		case <-tick.C:
 			l.age(time.Now())
+		case <-l.near.wake():
+			l.queue.pushFront(l.near.expired(time.Now()))
 		case err := <-sessionEnded:
 			if ended := l.readNews(); ended != nil {
 				return l.endedBy(*ended)
@@ -187,16 +191,16 @@ func (l *loop) handle(msg any) {
 // dispatch hands queued tasks to free slots, each to the executor that runs the
 // fewest, so that few tasks are spread over all.
 func (l *loop) dispatch() {
-	if l.finishing || l.queue.size == 0 || len(l.out) >= MaxUndelivered || l.bytes >= MaxUndeliveredBytes {
+	if l.finishing || l.waiting() == 0 || len(l.out) >= MaxUndelivered || l.bytes >= MaxUndeliveredBytes {
 		return
 	}
 	var batch map[*member][]model.ExecTask
 	for l.d.cfg.MaxRunning == 0 || l.running < l.d.cfg.MaxRunning {
-		m := l.idlest()
+		m := l.nearest()
 		if m == nil {
 			break
 		}
-		t := l.queue.pop()
+		t := l.dequeue(m)
 		if t == nil {
 			break
 		}
@@ -294,7 +298,7 @@ func (l *loop) complete(m *member, t *task, r Result) {
 func (l *loop) cancelTask(t *task) {
 	switch t.state {
 	case taskQueued:
-		l.queue.drop(t)
+		l.unqueue(t)
 		l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled before it ran")})
 	case taskRunning:
 		if t.cancelled {

@@ -26,6 +26,8 @@ type Task struct {
 	// Files are written into the task's directory before it starts. Their data
 	// is not copied and must not change.
 	Files []model.File
+	// Near says where the task had better run; nil = it does not matter.
+	Near *Locality
 	// Tag comes back with the result.
 	Tag any
 }
@@ -57,6 +59,11 @@ func (t *Task) check() error {
 		return fmt.Errorf("submit task: %w: neither a program nor a function", model.ErrInvalid)
 	case t.Argument != nil:
 		return fmt.Errorf("submit task: %w: an argument without a function", model.ErrInvalid)
+	}
+	if t.Near != nil {
+		if err := t.Near.check(); err != nil {
+			return err
+		}
 	}
 	if t.Timeout < 0 {
 		return fmt.Errorf("submit task: %w: timeout %s is negative", model.ErrInvalid, t.Timeout)
@@ -114,6 +121,7 @@ type task struct {
 	cancelled bool
 	reruns    int
 	at        *member // while held
+	near      *nearTask
 }
 
 func newTask(id model.TaskID, t Task) *task {
@@ -121,9 +129,11 @@ func newTask(id model.TaskID, t Task) *task {
 	if t.Timeout > 0 && timeout == 0 {
 		timeout = 1
 	}
-	return &task{tag: t.Tag, spec: model.ExecTask{
+	rec := &task{tag: t.Tag, spec: model.ExecTask{
 		ID: id, Attempt: 1, Function: t.Function, Argument: t.Argument, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
 	}}
+	rec.near = newNear(rec, t.Near)
+	return rec
 }
 
 // queue holds waiting tasks: those to run again first, then first in, first
