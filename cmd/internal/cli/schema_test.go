@@ -27,6 +27,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 	}{
 		{"app", model.AppView{}},
 		{"apps", appsView{}},
+		{"ca show", caView{}},
 		{"demo --keep --no-job", demo.Cluster{}},
 		{"kill, operator raft transfer, operator raft leave", doneView{}},
 		{"operator gossip members", gossipView{}},
