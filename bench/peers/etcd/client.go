@@ -35,6 +35,7 @@ type timer struct {
 	endpoints []string
 	each      []*clientv3.Client
 	armed     *clientv3.Client
+	load      *loader
 }
 
 func dial(endpoints ...string) (*clientv3.Client, error) {
@@ -81,6 +82,18 @@ func (t *timer) obey(words []string) (string, error) {
 		return "armed", t.arm(n)
 	case len(words) == 1 && words[0] == "go":
 		return t.put()
+	case len(words) == 1 && words[0] == "connect":
+		return "connected", t.connect()
+	case len(words) == 5 && words[0] == "load" && t.load != nil:
+		var n [4]int
+		for i, w := range words[1:] {
+			v, err := strconv.Atoi(w)
+			if err != nil || v < 1 {
+				return "", fmt.Errorf("load: %q is no count", w)
+			}
+			n[i] = v
+		}
+		return t.load.run(n[0], n[1], n[2], n[3])
 	}
 	return "", fmt.Errorf("unknown order %q", words)
 }
