@@ -90,6 +90,7 @@ func layers() map[string]Layer {
 		"raftnode":             {4, "adapter of hashicorp/raft around fsm"},
 		"driver":               {4, "owner of an app, through client and rpc"},
 		"run":                  {5, "the engine of hearth run: a driver for shell tasks"},
+		"web":                  {5, "pages, JSON and metrics from the views"},
 		"workerd/keeper":       {5, "starts and supervises the processes of a worker"},
 		"masterd":              {6, "master daemon: wires fsm, raftnode, gossip, rpc, scheduler"},
 		"workerd":              {6, "worker daemon: wires keeper, gossip, rpc"},
@@ -122,6 +123,8 @@ func bans() []Ban {
 		{"driver", []string{"fsm", "scheduler", "gossip", "raftnode"}, false, "user programs link it, and the master's inside is not their business"},
 		{"executor", []string{"fsm", "scheduler", "gossip", "raftnode"}, false, "user programs link it, and the master's inside is not their business"},
 		{"run", []string{"fsm", "scheduler", "gossip", "raftnode"}, false, "hearth run is a driver like any other"},
+
+		{"web", []string{"fsm", "raftnode", "scheduler", "gossip"}, false, "pages show the view structs and nothing else: one truth for page, JSON, CLI and metrics"},
 
 		{"masterd", []string{"workerd", "executor", "driver"}, false, "a master sends orders over the wire and never sees a task"},
 		{"workerd", []string{"fsm", "raftnode", "scheduler", "masterd"}, false, "a worker obeys orders; a second opinion on the state would be a second truth"},
