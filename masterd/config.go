@@ -36,6 +36,10 @@ type Config struct {
 	WorkerTimeout time.Duration
 	DriverTimeout time.Duration
 
+	// HTTPCertOptional shows the pages under TLS to browsers without a
+	// certificate too.
+	HTTPCertOptional bool
+
 	Version string
 }
 
@@ -45,6 +49,9 @@ type Deps struct {
 	// ServerTLS and ClientTLS secure gRPC and Raft; nil = plain TCP.
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
+	// Certificate tells from when until when the own certificate is valid, for
+	// metrics; nil without TLS.
+	Certificate func() (from, until time.Time)
 	// Network is what the master listens and dials on; nil = the operating
 	// system's. Tests hand in a simulated one.
 	Network gossip.Transport

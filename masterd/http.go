@@ -3,65 +3,65 @@ package masterd
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/hearthd/hearth/internal/tlsconf"
+	"github.com/hearthd/hearth/web"
 )
 
-// HTTP limits; the endpoint serves health checks and one JSON view.
+// HTTP limits.
 const (
 	httpHeaderTimeout = 5 * time.Second
+	httpReadTimeout   = 15 * time.Second
+	httpIdleTimeout   = time.Minute
 	httpMaxHeader     = 16 << 10
 	// readyLag is how long a standby may not have heard from the leader and
 	// still count as ready.
 	readyLag = 5 * time.Second
 )
 
-// serveHTTP serves /healthz, /readyz and /json until ctx ends; over TLS, with
-// client certificates, if the master has them.
+// healthPaths are open to everybody, and static files hold nothing of the
+// cluster.
+func healthPaths() []string { return []string{"/healthz", "/readyz"} }
+
+// serveHTTP serves pages, JSON, metrics and health until ctx ends; over TLS if
+// the master has a certificate.
 func (m *Master) serveHTTP(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
+	var handler http.Handler = web.New(web.Config{
+		Source: pageSource{m}, Board: m.metrics.board, Metrics: m.metrics.handler(), Gate: m.pageGate(),
+		Secure: m.deps.ServerTLS != nil, Logger: m.log.Named("http"),
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if why := m.unready(); why != "" {
-			http.Error(w, why, http.StatusServiceUnavailable)
-			return
+	lis := m.httpLis
+	if m.deps.ServerTLS != nil {
+		lis = tls.NewListener(lis, tlsconf.Optional(m.deps.ServerTLS))
+		if !m.cfg.HTTPCertOptional {
+			handler = tlsconf.Demand(handler, healthPaths()...)
 		}
-		_, _ = fmt.Fprintln(w, "ready") // the client may be gone
-	})
-	mux.HandleFunc("GET /json", func(w http.ResponseWriter, r *http.Request) {
-		view, err := clusterService{m}.Status(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(view); err != nil {
-			m.log.Debug("writing /json", "err", err)
-		}
-	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: httpHeaderTimeout, MaxHeaderBytes: httpMaxHeader}
+	}
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: httpHeaderTimeout, ReadTimeout: httpReadTimeout, IdleTimeout: httpIdleTimeout,
+		MaxHeaderBytes: httpMaxHeader,
+		ErrorLog:       m.log.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+	}
 	stop := context.AfterFunc(ctx, func() {
 		if err := srv.Close(); err != nil {
 			m.log.Debug("closing http", "err", err)
 		}
 	})
 	defer stop()
-	lis := m.httpLis
-	if m.deps.ServerTLS != nil {
-		lis = tls.NewListener(lis, m.deps.ServerTLS)
-	}
 	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve http: %w", err)
 	}
 	return nil
 }
+
+// pageGate decides who may look at the pages; nil = everybody.
+func (m *Master) pageGate() web.Gate { return nil }
 
 // unready says why this master is not ready: ready means voter, caught up, and
 // knowing the leader (HA-19).

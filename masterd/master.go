@@ -38,7 +38,8 @@ type Master struct {
 	forwards *peerConns // the same, for calls of clients
 	hash     *hashLog
 
-	alarms *alarmBook
+	alarms  *alarmBook
+	metrics *metrics
 
 	grpcLis net.Listener
 	raftLis net.Listener
@@ -130,6 +131,7 @@ func (m *Master) openIdentity() (err error) {
 	if err == nil {
 		m.log = m.log.With("node", string(m.id.ID()))
 		m.alarms = newAlarmBook(m.log, m.deps.Wall)
+		m.metrics = newMetrics(m)
 	}
 	return err
 }
@@ -176,6 +178,7 @@ func (m *Master) openReplica() (err error) {
 		Failover:  m.failover(),
 		Wall:      m.deps.Wall,
 		Disk:      m.deps.Disk,
+		Observer:  m.metrics.raft(),
 		Logger:    m.log.Named("raft"),
 	})
 	return err
@@ -201,6 +204,7 @@ func (m *Master) openServices() error {
 		Logger:     m.log.Named("rpc"),
 		Leader:     leaderInfo{m},
 		Peers:      m.forwards.get,
+		Observe:    m.metrics.rpc.Observe,
 	}, rpc.Services{
 		Cluster: clusterService{m},
 		Workers: sessionService{m},
@@ -232,6 +236,7 @@ func (m *Master) Run(ctx context.Context) error {
 	g.Add("hash reports", m.reportHashes, nil)
 	g.Add("alarms", m.watchAlarms, nil)
 	g.Add("http", m.serveHTTP, nil)
+	g.Add("count of leaders", m.countLeaders, nil)
 	g.Add("grpc", m.server.Run, nil)
 	g.Add("connections to voters", m.keepVotersWarm, nil)
 	g.Add("terms", m.runTerms, nil)

@@ -46,10 +46,12 @@ func (l *leadership) runScheduler(ctx context.Context) error {
 func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
 	now := l.m.node.ClusterTick()
 	view := l.m.fsm.View().At(now)
+	began := time.Now()
 	plan, err := l.plan(view, scheduler.Options{
 		MaxPlacements: maxPlacementsPass,
 		WorkerBlocked: l.workerBlocked,
 	})
+	l.m.metrics.activity.Planned(time.Since(began))
 	if err != nil {
 		return 0, err
 	}
@@ -79,15 +81,19 @@ func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, err
 	}
-	refused := 0
+	accepted, refused := 0, 0
 	for _, r := range results {
 		for _, p := range r.Placements {
+			if p.Rejection == model.RejectNone {
+				accepted++
+			}
 			if p.Rejection != model.RejectNone {
 				refused++
 				l.log.Debug("placement refused", "reason", string(p.Rejection), "text", p.Text)
 			}
 		}
 	}
+	l.m.metrics.activity.Placed(accepted, refused)
 	if refused > 0 {
 		return loopTick, nil
 	}

@@ -32,8 +32,10 @@ func (m *Master) staleness(v *fsm.View) model.Staleness {
 }
 
 // clusterView builds `hearth status`.
-func (m *Master) clusterView() (model.ClusterView, error) {
-	v := m.fsm.View()
+func (m *Master) clusterView() (model.ClusterView, error) { return m.clusterViewAt(m.fsm.View()) }
+
+// clusterViewAt builds it from one view of the state.
+func (m *Master) clusterViewAt(v *fsm.View) (model.ClusterView, error) {
 	masters, err := m.masterViews(v)
 	if err != nil {
 		return model.ClusterView{}, err
