@@ -16,17 +16,29 @@ func (v *Scheduling) Settings() model.Settings { return v.s.meta.settings }
 // with what is in use there, until visit returns false. They are ALIVE and
 // hold no more than they offer.
 func (v *Scheduling) SchedulableWorkers(visit func(w *model.Worker, used model.Usage) bool) {
-	v.s.workers.walk(nil, func(w *model.Worker) bool {
-		if w.State != model.WorkerAlive || w.Overcommitted {
-			return true
-		}
-		return visit(w, v.s.used(w.ID))
-	})
+	v.s.workers.walk(nil, func(w *model.Worker) bool { return !schedulable(w) || visit(w, v.s.used(w.ID)) })
 }
+
+// SchedulableWorker finds one of them.
+func (v *Scheduling) SchedulableWorker(id model.WorkerID) (w *model.Worker, used model.Usage, ok bool) {
+	w, ok = v.s.worker(id)
+	if !ok || !schedulable(w) {
+		return nil, model.Usage{}, false
+	}
+	return w, v.s.used(id), true
+}
+
+func schedulable(w *model.Worker) bool { return w.State == model.WorkerAlive && !w.Overcommitted }
 
 // ActiveApps visits the applications that have not ended, in order of
 // registration, until visit returns false.
 func (v *Scheduling) ActiveApps(visit func(a *model.App) bool) { (&View{s: v.s}).ActiveApps(visit) }
+
+// ActiveApp finds one of them.
+func (v *Scheduling) ActiveApp(id model.AppID) (*model.App, bool) {
+	a, ok := v.s.app(id)
+	return a, ok && !a.State.Terminal()
+}
 
 // AppBlocked reports whether the application's back-off is running.
 func (v *Scheduling) AppBlocked(app model.AppID) bool {

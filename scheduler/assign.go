@@ -23,11 +23,11 @@ type Demand struct {
 }
 
 // step is the number of cores that are handed out at once.
-func (d Demand) step() int { return max(d.Profile.Cores, 1) }
+func (d *Demand) step() int { return max(d.Profile.Cores, 1) }
 
 // oneEach reports whether all cores on a worker make one executor because the
 // profile has no size.
-func (d Demand) oneEach() bool { return d.Profile.Cores == 0 }
+func (d *Demand) oneEach() bool { return d.Profile.Cores == 0 }
 
 // AssignCores hands out cores to workers, given in the order in which they are
 // tried, and returns the cores assigned to each (spark-standalone 1.F steps 4
@@ -38,91 +38,174 @@ func (d Demand) oneEach() bool { return d.Profile.Cores == 0 }
 // with 48 cores and 16 per executor gets three executors on four workers of
 // 16, and not four times 12 cores that no executor fits into (SPARK-8881).
 func AssignCores(workers []model.Free, d Demand) []int {
-	st := newAssignment(workers, d)
-	left := make([]int, len(workers))
-	for i := range left {
-		left[i] = i
-	}
-	for len(left) > 0 {
-		for _, i := range left {
-			for st.canStep(i) {
-				st.take(i)
-				if d.SpreadOut {
-					break
-				}
-			}
-		}
-		kept := left[:0]
-		for _, i := range left {
-			if st.canStep(i) {
-				kept = append(kept, i)
-			}
-		}
-		left = kept
-	}
-	return st.cores
-}
-
-// assignment is the state of one AssignCores.
-type assignment struct {
-	demand  Demand
-	budget  int   // cores that may still be handed out
-	started int   // executors of this assignment, over all workers
-	cores   []int // assigned, per worker
-	execs   []int // started, per worker
-	room    []int // free cores, per worker
-	// most is how many new executors memory and addresses allow, per worker.
-	most []int
-}
-
-func newAssignment(workers []model.Free, d Demand) *assignment {
-	n := len(workers)
-	buf := make([]int, 4*n)
-	st := &assignment{
-		demand: d,
-		cores:  buf[:n:n], execs: buf[n : 2*n : 2*n],
-		room: buf[2*n : 3*n : 3*n], most: buf[3*n:],
-	}
+	a := newAssignment(&d, math.MaxInt)
 	for i := range workers {
-		st.room[i] = workers[i].Cores
-		st.most[i] = mostExecutors(&workers[i], d.Profile)
-		// Offers are bounded (model.MaxCores), so the sum cannot overflow.
-		st.budget += max(workers[i].Cores, 0)
+		if !a.offer(int32(i), &workers[i]) {
+			break
+		}
 	}
-	st.budget = min(st.budget, d.CoresLeft)
-	return st
+	a.finish()
+	cores := make([]int, len(workers))
+	for _, s := range a.shares {
+		cores[s.ref] = s.steps * d.step()
+	}
+	return cores
 }
 
-// canStep reports whether worker i can take one more step of cores. A step
-// that adds cores to an executor of this pass (no size given) needs no memory,
-// no addresses and no place under the target: those were checked when it was
-// started.
-func (st *assignment) canStep(i int) bool {
-	step := st.demand.step()
-	if st.budget < step || st.room[i]-st.cores[i] < step {
+// share is what one worker gets of an assignment.
+type share struct {
+	ref   int32 // which worker
+	steps int   // of Demand.step cores each
+	most  int   // steps that it could take by itself
+}
+
+// assignment hands out steps of cores to workers that are offered one by one,
+// in order, until nobody further along could get anything. So an application
+// that wants little looks at few workers. Spark's budget is also bounded by
+// the free cores of all candidates together; that bound never binds, because
+// each worker is asked for its own.
+type assignment struct {
+	demand *Demand
+	steps  int // that may still be handed out
+	starts int // executors that may still be started
+	// bound is the most executors of the plan; cut says that more were wanted.
+	bound int
+	cut   bool
+
+	started int // executors, over all workers
+	shares  []share
+	active  []int32 // scratch of finish
+}
+
+func newAssignment(d *Demand, bound int) assignment {
+	a := assignment{}
+	a.reset(d, bound)
+	return a
+}
+
+// reset begins a new assignment with the memory of an old one.
+func (a *assignment) reset(d *Demand, bound int) {
+	steps := d.CoresLeft
+	if d.Profile.Cores > 1 {
+		steps /= d.Profile.Cores
+	}
+	*a = assignment{
+		demand: d, steps: max(steps, 0), starts: max(d.Wanted-d.Live, 0), bound: bound,
+		shares: a.shares[:0], active: a.active[:0],
+	}
+	if !d.oneEach() { // each step is an executor
+		a.steps = min(a.steps, a.starts)
+	}
+}
+
+// open reports whether another worker could get something.
+func (a *assignment) open() bool { return a.steps > 0 && a.starts > 0 && !a.cut }
+
+// offer gives the next worker, which must be a candidate, its first step, or
+// fills it when consolidating. It reports whether to go on.
+func (a *assignment) offer(ref int32, f *model.Free) bool {
+	if !a.open() {
 		return false
 	}
-	if st.demand.oneEach() && st.execs[i] > 0 {
+	s := share{ref: ref, steps: 1, most: mostSteps(f, a.demand)}
+	if s.most == 0 {
 		return true
 	}
-	return st.execs[i] < st.most[i] && st.started < st.demand.Wanted-st.demand.Live
+	if !a.demand.SpreadOut {
+		s.steps = min(s.most, a.steps)
+		if a.started > 0 && a.started+a.executors(s.steps) > a.bound {
+			a.cut = true
+			return false
+		}
+	}
+	a.steps -= s.steps
+	a.starts -= a.executors(s.steps)
+	a.started += a.executors(s.steps)
+	a.shares = append(a.shares, s)
+	return a.open()
 }
 
-func (st *assignment) take(i int) {
-	step := st.demand.step()
-	st.budget -= step
-	st.cores[i] += step
-	if st.demand.oneEach() && st.execs[i] > 0 {
+// executors is how many executors the steps of one worker make.
+func (a *assignment) executors(steps int) int {
+	if a.demand.oneEach() {
+		return min(steps, 1)
+	}
+	return steps
+}
+
+// finish hands out what is left in rounds over the workers that have a first
+// step, as many rounds at once as leave nobody full. A step that adds cores to
+// an executor of this pass (no size given) needs no memory, no addresses and
+// no place under the target: those were checked when it was started.
+//
+// A plan that is bounded ends after a whole round, so that a later pass goes
+// on where this one has stopped and the outcome is that of a single one.
+func (a *assignment) finish() {
+	if !a.demand.SpreadOut || a.steps == 0 {
 		return
 	}
-	st.execs[i]++
-	st.started++
+	a.active = a.active[:0]
+	for i := range a.shares {
+		if a.shares[i].steps < a.shares[i].most {
+			a.active = append(a.active, int32(i))
+		}
+	}
+	for a.steps > 0 && len(a.active) > 0 && !a.cut {
+		a.round()
+	}
+}
+
+// round gives each active worker the same number of steps, or the first ones
+// the last few.
+func (a *assignment) round() {
+	n := len(a.active)
+	rounds, takers := a.steps/n, n
+	if rounds == 0 {
+		rounds, takers = 1, a.steps
+	}
+	for _, i := range a.active {
+		rounds = min(rounds, a.shares[i].most-a.shares[i].steps)
+	}
+	if !a.demand.oneEach() && rounds*takers > a.bound-a.started {
+		a.cut = true
+		if rounds = (a.bound - a.started) / takers; rounds <= 0 {
+			return
+		}
+	}
+	kept := a.active[:0]
+	for at, i := range a.active {
+		s := &a.shares[i]
+		if at < takers {
+			s.steps += rounds
+		}
+		if s.steps < s.most {
+			kept = append(kept, i)
+		}
+	}
+	a.steps -= rounds * takers
+	if !a.demand.oneEach() {
+		a.starts -= rounds * takers
+		a.started += rounds * takers
+	}
+	a.active = kept
+}
+
+// mostSteps counts how many steps of cores a worker can take.
+func mostSteps(f *model.Free, d *Demand) int {
+	execs := mostExecutors(f, &d.Profile)
+	switch {
+	case execs == 0 || f.Cores < 1:
+		return 0
+	case d.oneEach():
+		return f.Cores
+	}
+	return min(f.Cores/d.Profile.Cores, execs)
 }
 
 // mostExecutors counts how many executors of a profile the memory and the
 // addresses of a worker hold, whatever its cores: the same bound as asking
 // model.Fits again after each one was charged.
-func mostExecutors(f *model.Free, p model.Profile) int {
+func mostExecutors(f *model.Free, p *model.Profile) int {
 	most := math.MaxInt
 	switch {
 	case f.MemoryMiB < p.MemoryMiB:

@@ -54,6 +54,24 @@ func (c *cluster) ActiveApps(f func(*model.App) bool) {
 	}
 }
 
+func (c *cluster) SchedulableWorker(id model.WorkerID) (*model.Worker, model.Usage, bool) {
+	for _, w := range c.workers {
+		if w.ID == id {
+			return w, c.used[id], w.State == model.WorkerAlive
+		}
+	}
+	return nil, model.Usage{}, false
+}
+
+func (c *cluster) ActiveApp(id model.AppID) (*model.App, bool) {
+	for _, a := range c.apps {
+		if a.ID == id {
+			return a, !a.State.Terminal()
+		}
+	}
+	return nil, false
+}
+
 func (c *cluster) AppBlocked(app model.AppID) bool { return c.blocked[app] }
 
 func (c *cluster) Excluded(app model.AppID, w model.WorkerID) bool { return c.excluded[app][w] }
@@ -85,7 +103,7 @@ func (c *cluster) equalWorkers(n, cores int, memoryMiB int64) {
 // app registers an application with an unlimited target.
 func (c *cluster) app(id string, coresMax int, prof model.Profile) *model.App {
 	a := &model.App{
-		ID: model.AppID(id), State: model.AppWaiting,
+		ID: model.AppID(id), Number: uint64(len(c.apps)) + 1, State: model.AppWaiting,
 		Spec:     model.AppSpec{CoresMax: coresMax, Profile: prof},
 		Profiles: map[int]model.Profile{0: prof},
 		Targets:  map[int]int{0: model.TargetUnlimited},
@@ -93,6 +111,16 @@ func (c *cluster) app(id string, coresMax int, prof model.Profile) *model.App {
 	}
 	c.apps = append(c.apps, a)
 	return a
+}
+
+// exclude keeps an application off a worker.
+func (c *cluster) exclude(app model.AppID, w model.WorkerID) {
+	if c.excluded[app] == nil {
+		c.excluded[app] = make(map[model.WorkerID]bool)
+	}
+	c.excluded[app][w] = true
+	a := c.find(app)
+	a.Excluded = append(a.Excluded, model.Exclusion{Worker: w})
 }
 
 func (c *cluster) find(app model.AppID) *model.App {

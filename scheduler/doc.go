@@ -2,15 +2,16 @@
 // the rules of Spark Standalone (first registered, first served; spread out or
 // consolidated; five orders of workers).
 //
-// It owns the algorithm and the view that it reads. It does not own what fits
-// where (model.Fits), how many executors are wanted (model.Wanted), or any
-// state: a pass keeps its own books and throws them away, and whoever applies
-// a plan checks each placement again. No clock, goroutine, randomness or I/O:
-// the same view gives the same plan.
+// It owns the algorithm, the view that it reads, and an index over that view.
+// It does not own what fits where (model.Fits), how many executors are wanted
+// (model.Wanted), or any state: whoever applies a plan checks each placement
+// again. No clock, goroutine, randomness or I/O: the same view gives the same
+// plan, whether an Index has seen what came before or reads it for the first
+// time.
 //
-// plan.go walks the applications, pool.go holds what is free during a pass,
-// order.go sorts candidates and assign.go hands out cores. The pool is the
-// seam for an index: nothing outside pool.go knows how candidates are found.
+// index.go makes a pass, queue.go holds who waits, pool.go what is free,
+// order.go says in which order workers are tried, tree.go keeps them in that
+// order, and assign.go hands out cores. ADR 0031 says why it is built so.
 //
-// masterd and simulate import it.
+// masterd and bench import it.
 package scheduler

@@ -1,40 +1,68 @@
 package scheduler
 
-import (
-	"cmp"
+import "github.com/hearthd/hearth/model"
 
-	"github.com/hearthd/hearth/model"
+// The order in which workers are tried (spark-standalone 1.F step 3) is that
+// of one number: free cores or memory, as the policy says, above the worker's
+// label, which ranks ids as strings. The descending orders are the ascending
+// ones walked backwards, ties included: equal workers go by descending id.
+
+// Dimensions of a capacity. What the key tells already is not tracked: it
+// would change the inner entries of the tree at every turn for nothing.
+const (
+	dimCores = iota
+	dimMemory
+	dimResources // first of those for custom resources
 )
 
-// slot is one worker during a pass.
-type slot struct {
-	worker *model.Worker
-	free   model.Free
-	// ownUsed says that free.Used belongs to the pass and may be written.
-	ownUsed bool
+// trackedResources is how many names of custom resources the index knows;
+// others are looked at worker by worker.
+const trackedResources = len(capacity{}) - dimResources
+
+const labelBits = 32
+
+// order is how a policy arranges workers.
+type order struct {
+	cores, memory bool // what the key begins with; neither = the id alone
+	down          bool
 }
 
-// compareSlots returns the order in which workers are tried (spark-standalone
-// 1.F step 3). Ids compare as strings. The descending orders are the ascending
-// ones reversed, ties included: equal workers go by descending id.
-func compareSlots(p model.SelectionPolicy) func(a, b *slot) int {
-	byID := func(a, b *slot) int { return cmp.Compare(a.worker.ID, b.worker.ID) }
-	byCores := func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(a.free.Cores, b.free.Cores), byID(a, b))
-	}
-	byMemory := func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(a.free.MemoryMiB, b.free.MemoryMiB), byID(a, b))
-	}
+func orderOf(p model.SelectionPolicy) order {
 	switch p {
 	case model.CoresFreeAsc:
-		return byCores
+		return order{cores: true}
 	case model.MemoryFreeAsc:
-		return byMemory
+		return order{memory: true}
 	case model.MemoryFreeDesc:
-		return func(a, b *slot) int { return byMemory(b, a) }
+		return order{memory: true, down: true}
 	case model.ByWorkerID:
-		return byID
+		return order{}
 	case model.CoresFreeDesc:
 	}
-	return func(a, b *slot) int { return byCores(b, a) }
+	return order{cores: true, down: true}
+}
+
+// key places a worker that has this free. Cores and memory are at most
+// model.MaxCores and model.MaxMemoryMiB, so that all of it fits.
+func (o order) key(cores int, memoryMiB int64, label uint32) uint64 {
+	var rank uint64
+	switch {
+	case o.cores:
+		rank = uint64(cores)
+	case o.memory:
+		rank = uint64(memoryMiB)
+	}
+	return rank<<labelBits | uint64(label)
+}
+
+// tracked turns what is free or needed into a capacity.
+func (o order) tracked(cores int, memoryMiB int64) capacity {
+	var c capacity
+	if !o.cores {
+		c[dimCores] = int32(cores)
+	}
+	if !o.memory {
+		c[dimMemory] = int32(memoryMiB)
+	}
+	return c
 }

@@ -149,7 +149,7 @@ func TestPlan(t *testing.T) {
 			c.equalWorkers(2, 8, 8192)
 			c.app("a", 4, size(0, 1024))
 			c.app("b", 4, size(0, 1024))
-			c.excluded["a"] = map[model.WorkerID]bool{"w2": true}
+			c.exclude("a", "w2")
 			return c
 		}, Options{}, "a w1=4, b w2=2, b w1=2"},
 		{"an application excluded from every worker does not spoil its shape for others", func() *cluster {
@@ -157,7 +157,7 @@ func TestPlan(t *testing.T) {
 			c.equalWorkers(1, 8, 8192)
 			c.app("a", 4, size(4, 1024))
 			c.app("b", 4, size(4, 1024))
-			c.excluded["a"] = map[model.WorkerID]bool{"w1": true}
+			c.exclude("a", "w1")
 			return c
 		}, Options{}, "b w1=4"},
 		{"a worker that the leader cannot reach gets nothing", func() *cluster {
@@ -203,12 +203,36 @@ func TestPlan(t *testing.T) {
 			c.app("c", 1, size(1, 256))
 			return c
 		}, Options{MaxPlacements: 4}, "a w2=1, a w1=1"},
-		{"a profile above the bound by itself is cut", func() *cluster {
+		{"a profile above the bound by itself is cut after a whole round", func() *cluster {
 			c := newCluster()
 			c.equalWorkers(2, 8, 8192)
 			c.app("a", 8, size(1, 256))
 			return c
-		}, Options{MaxPlacements: 3}, "a w2=1, a w2=1, a w2=1"},
+		}, Options{MaxPlacements: 5}, "a w2=1, a w2=1, a w1=1, a w1=1"},
+		{"the first round is never cut", func() *cluster {
+			c := newCluster()
+			c.equalWorkers(3, 8, 8192)
+			c.app("a", 8, size(1, 256))
+			return c
+		}, Options{MaxPlacements: 2}, "a w3=1, a w2=1, a w1=1"},
+		{"consolidated, a profile above the bound is cut after a whole worker", func() *cluster {
+			c := newCluster(pack)
+			c.equalWorkers(3, 3, 8192)
+			c.app("a", 8, size(1, 256))
+			return c
+		}, Options{MaxPlacements: 5}, "a w3=1, a w3=1, a w3=1"},
+		{"the first worker is never cut", func() *cluster {
+			c := newCluster(pack)
+			c.equalWorkers(2, 3, 8192)
+			c.app("a", 8, size(1, 256))
+			return c
+		}, Options{MaxPlacements: 2}, "a w2=1, a w2=1, a w2=1"},
+		{"executors without a size are never cut", func() *cluster {
+			c := newCluster()
+			c.equalWorkers(3, 8, 8192)
+			c.app("a", 7, size(0, 256))
+			return c
+		}, Options{MaxPlacements: 2}, "a w3=3, a w2=2, a w1=2"},
 		{"a plan that meets its bound exactly ends there", func() *cluster {
 			c := newCluster()
 			c.equalWorkers(1, 8, 8192)

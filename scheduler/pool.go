@@ -1,86 +1,299 @@
 package scheduler
 
 import (
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/hearthd/hearth/model"
 )
 
-// pool is what the workers have free during one pass. It is filled from the
-// view and charged with each placement, so that later applications see what
-// earlier ones took.
-type pool struct {
-	slots   []slot
-	compare func(a, b *slot) int
-	// misfits are shapes for which no worker had room. What is free only
-	// shrinks during a pass, so nobody looks for them again: many waiting
-	// applications of one shape cost one look at the workers.
-	misfits map[shape]bool
+// Pool is what workers have free, in the order in which they are tried. A
+// decision costs time in proportion to the workers that it gives something to
+// and to the logarithm of their number, whatever the policy, as long as one
+// resource besides the policy's own can be short; with more of them it may
+// look at workers that have each of them but not all.
+//
+// A Pool has one owner; it is not safe for use from several goroutines.
+type Pool struct {
+	order order
+	tree  *tree
+	slots []slot
+	byID  map[model.WorkerID]int32
+	ranks []int32 // slots by ascending id
+	names []string
+	// parked are slots that were found blocked; they are asked again before
+	// the next pass.
+	parked []int32
 
-	// Kept between calls to save allocations.
-	found []*slot
-	frees []model.Free
+	now    assignment // scratch of assign
+	cursor cursor
 }
 
-// shape is an executor's size. Profiles with custom resources have none: they
-// are few.
-type shape struct {
-	cores     int
-	memoryMiB int64
+// slot is one worker.
+type slot struct {
+	worker *model.Worker
+	free   model.Free
+	label  uint32
+	place  place
+	// ownUsed says that free.Used belongs to the pool and may be written.
+	ownUsed bool
+	key     uint64 // where it is in the tree
 }
 
-// newPool reads the workers that have a core left.
-func newPool(v View, policy model.SelectionPolicy, blocked func(model.WorkerID) bool) *pool {
-	p := &pool{compare: compareSlots(policy), misfits: make(map[shape]bool)}
-	v.SchedulableWorkers(func(w *model.Worker, used model.Usage) bool {
-		free := model.FreeOf(w.Offer, used)
-		if free.Cores < 1 || (blocked != nil && blocked(w.ID)) {
-			return true
-		}
-		p.slots = append(p.slots, slot{worker: w, free: free})
-		return true
-	})
-	return p
+// place is where a slot is.
+type place uint8
+
+const (
+	outside place = iota // it gets nothing, or has nothing left
+	inTree
+	parked
+)
+
+// NewPool returns a pool without workers. An unknown policy is
+// model.CoresFreeDesc.
+func NewPool(policy model.SelectionPolicy) *Pool {
+	return &Pool{order: orderOf(policy), tree: newTree(), byID: make(map[model.WorkerID]int32)}
 }
 
-// empty reports whether no worker has a core left.
-func (p *pool) empty() bool { return len(p.slots) == 0 }
+// Len counts the workers that have a core left and are not known to be blocked.
+func (p *Pool) Len() int { return p.tree.size }
 
-// candidates returns the workers where one executor of the profile fits and
-// that are not excluded, in the order in which they are tried, and what each
-// has free. Both are valid until the next call.
-func (p *pool) candidates(prof model.Profile, excluded func(model.WorkerID) bool) ([]*slot, []model.Free) {
-	key := shape{cores: max(prof.Cores, 1), memoryMiB: prof.MemoryMiB}
-	plain := len(prof.Resources) == 0
-	if plain && p.misfits[key] {
-		return nil, nil
+// Set adds a worker that may get executors, or says what it offers and what is
+// in use there now. The record and its maps are kept and not changed.
+func (p *Pool) Set(w *model.Worker, used model.Usage) {
+	at, known := p.byID[w.ID]
+	if !known {
+		at = int32(len(p.slots))
+		p.slots = append(p.slots, slot{worker: w})
+		p.byID[w.ID] = at
+		p.rank(at)
 	}
-	p.found = p.found[:0]
-	fits := false
-	for i := range p.slots {
-		s := &p.slots[i]
-		if !model.Fits(s.free, key.cores, prof.MemoryMiB, prof.Resources) {
+	for name := range w.Offer.Resources {
+		p.track(name)
+	}
+	s := &p.slots[at]
+	s.worker, s.free, s.ownUsed = w, model.FreeOf(w.Offer, used), false
+	p.settle(at)
+}
+
+// Remove takes out a worker that may not get executors. Unknown ones are fine.
+func (p *Pool) Remove(id model.WorkerID) {
+	if at, known := p.byID[id]; known {
+		s := &p.slots[at]
+		s.free = model.Free{}
+		p.settle(at)
+	}
+}
+
+// track gives a custom resource a dimension while there are any. Workers that
+// came before have none of it, and that is what their capacity says.
+func (p *Pool) track(name string) {
+	if len(p.names) < trackedResources && !slices.Contains(p.names, name) {
+		p.names = append(p.names, name)
+	}
+}
+
+// settle puts a slot where its free resources belong.
+func (p *Pool) settle(at int32) {
+	s := &p.slots[at]
+	useful := s.free.Cores >= 1 && s.free.MemoryMiB >= 0
+	if s.place == parked && useful {
+		return
+	}
+	if !useful {
+		p.take(at)
+		return
+	}
+	key := p.order.key(s.free.Cores, s.free.MemoryMiB, s.label)
+	if s.place == inTree {
+		if key == s.key {
+			p.tree.set(key, p.capacity(s))
+			return
+		}
+		p.tree.remove(s.key)
+	}
+	p.tree.insert(key, p.capacity(s), at)
+	s.key, s.place = key, inTree
+}
+
+// take puts a slot outside.
+func (p *Pool) take(at int32) {
+	s := &p.slots[at]
+	switch s.place {
+	case inTree:
+		p.tree.remove(s.key)
+	case parked:
+		i := slices.Index(p.parked, at)
+		p.parked = slices.Delete(p.parked, i, i+1)
+	case outside:
+	}
+	s.place = outside
+}
+
+func (p *Pool) capacity(s *slot) capacity {
+	c := p.order.tracked(s.free.Cores, s.free.MemoryMiB)
+	for i, name := range p.names {
+		c[dimResources+i] = int32(max(s.free.FreeAddresses(name), 0))
+	}
+	return c
+}
+
+// need is the capacity that a worker must have for one executor.
+func (p *Pool) need(prof *model.Profile) capacity {
+	c := p.order.tracked(max(prof.Cores, 1), prof.MemoryMiB)
+	for i, name := range p.names {
+		c[dimResources+i] = int32(prof.Resources[name])
+	}
+	return c
+}
+
+// rank gives a new slot a label between those of its neighbours by id.
+func (p *Pool) rank(at int32) {
+	id := p.slots[at].worker.ID
+	i, _ := slices.BinarySearchFunc(p.ranks, id, func(r int32, id model.WorkerID) int {
+		return strings.Compare(string(p.slots[r].worker.ID), string(id))
+	})
+	p.ranks = slices.Insert(p.ranks, i, at)
+	below, above := uint64(0), uint64(math.MaxUint32)
+	if i > 0 {
+		below = uint64(p.slots[p.ranks[i-1]].label)
+	}
+	if i+1 < len(p.ranks) {
+		above = uint64(p.slots[p.ranks[i+1]].label)
+	}
+	label := below + (above-below)/2
+	if i+1 == len(p.ranks) { // most often ids are met in order
+		label = below + min((above-below)/2, labelGap)
+	}
+	if label == below {
+		p.relabel()
+		return
+	}
+	p.slots[at].label = uint32(label)
+}
+
+// labelGap is how far apart the labels of workers are that come in order.
+const labelGap = 1 << 12
+
+// relabel spaces all labels evenly. The order stays.
+func (p *Pool) relabel() {
+	gap := math.MaxUint32 / uint64(len(p.ranks)+1)
+	if gap == 0 {
+		panic(fmt.Sprintf("scheduler: %d workers are more than there are labels", len(p.ranks)))
+	}
+	p.tree = newTree()
+	for i, at := range p.ranks {
+		s := &p.slots[at]
+		s.label = uint32(uint64(i+1) * gap)
+		if s.place == inTree {
+			s.key = p.order.key(s.free.Cores, s.free.MemoryMiB, s.label)
+			p.tree.insert(s.key, p.capacity(s), at)
+		}
+	}
+}
+
+// Share is what a worker gets of a decision: a number of executors of one size.
+type Share struct {
+	Worker    *model.Worker
+	Executors int
+	Cores     int // of each
+	at        int32
+}
+
+// Take decides where a demand goes and takes it out of the pool, worker by
+// worker in the order in which executor ids are to be allotted (spark-standalone
+// 1.F). It appends the shares to into and returns them.
+func (p *Pool) Take(d Demand, into []Share) []Share {
+	shares, _ := p.assign(&d, math.MaxInt, nil, nil)
+	for _, s := range shares {
+		share := p.share(&d, s)
+		for range share.Executors {
+			p.charge(share.at, share.Cores, &d.Profile)
+		}
+		p.settle(share.at)
+		into = append(into, share)
+	}
+	return into
+}
+
+// assign finds the workers for a demand and what each gets, without charging
+// it. fits is false if no worker had room for an executor, not even one that the
+// application keeps off. Blocked workers are parked until unpark. The
+// shares are valid until the next call.
+func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerID) bool) (shares []share, fits bool) {
+	p.now.reset(d, bound)
+	if !p.now.open() {
+		return nil, true // nobody has looked
+	}
+	cores, memory := max(d.Profile.Cores, 1), d.Profile.MemoryMiB
+	least := p.order.key(cores, memory, 0)
+	if p.order.down {
+		p.cursor.descend(p.tree, p.need(&d.Profile))
+	} else {
+		p.cursor.ascend(p.tree, least, p.need(&d.Profile))
+	}
+	parkedBefore := len(p.parked)
+	for {
+		key, at, ok := p.cursor.next()
+		if !ok || key < least {
+			break
+		}
+		s := &p.slots[at]
+		if !model.Fits(s.free, cores, memory, d.Profile.Resources) {
+			continue
+		}
+		if blocked != nil && blocked(s.worker.ID) {
+			p.parked = append(p.parked, at)
 			continue
 		}
 		fits = true
-		if !excluded(s.worker.ID) {
-			p.found = append(p.found, s)
+		if excluded != nil && excluded(s.worker.ID) {
+			continue
+		}
+		if !p.now.offer(at, &s.free) {
+			break
 		}
 	}
-	if plain && !fits {
-		p.misfits[key] = true
+	for _, at := range p.parked[parkedBefore:] {
+		p.tree.remove(p.slots[at].key)
+		p.slots[at].place = parked
 	}
-	slices.SortFunc(p.found, p.compare)
-	p.frees = p.frees[:0]
-	for _, s := range p.found {
-		p.frees = append(p.frees, s.free)
-	}
-	return p.found, p.frees
+	p.now.finish()
+	return p.now.shares, fits
 }
 
-// charge takes one executor out of a slot and returns the addresses it got. It
-// reports false and changes nothing if the executor does not fit.
-func (s *slot) charge(cores int, prof model.Profile) (model.Resources, bool) {
+// unpark lets those workers back that are not blocked any more.
+func (p *Pool) unpark(blocked func(model.WorkerID) bool) {
+	kept := p.parked[:0]
+	for _, at := range p.parked {
+		s := &p.slots[at]
+		if blocked != nil && blocked(s.worker.ID) {
+			kept = append(kept, at)
+			continue
+		}
+		s.place = outside
+		p.settle(at)
+	}
+	p.parked = kept
+}
+
+// share turns the steps of one worker into executors of equal size
+// (spark-standalone 1.F step 7).
+func (p *Pool) share(d *Demand, s share) Share {
+	out := Share{Worker: p.slots[s.ref].worker, Executors: s.steps, Cores: d.Profile.Cores, at: s.ref}
+	if d.oneEach() {
+		out.Executors, out.Cores = 1, s.steps
+	}
+	return out
+}
+
+// charge takes one executor out of a slot, which must be settled afterwards,
+// and returns the addresses it got: the first free ones in order. It reports
+// false and changes nothing if the executor does not fit.
+func (p *Pool) charge(at int32, cores int, prof *model.Profile) (model.Resources, bool) {
+	s := &p.slots[at]
 	if !model.Fits(s.free, cores, prof.MemoryMiB, prof.Resources) {
 		return nil, false
 	}
@@ -90,23 +303,18 @@ func (s *slot) charge(cores int, prof model.Profile) (model.Resources, bool) {
 	}
 	s.free.Cores -= cores
 	s.free.MemoryMiB -= prof.MemoryMiB
-	if len(addrs) > 0 {
-		if !s.ownUsed { // the view's map is not ours to write
-			s.free.Used = s.free.Used.Clone()
-			if s.free.Used == nil {
-				s.free.Used = make(model.Resources, len(addrs))
-			}
-			s.ownUsed = true
+	if len(addrs) == 0 {
+		return addrs, true
+	}
+	if !s.ownUsed { // the view's map is not ours to write
+		s.free.Used = s.free.Used.Clone()
+		if s.free.Used == nil {
+			s.free.Used = make(model.Resources, len(addrs))
 		}
-		for name, a := range addrs {
-			s.free.Used[name] = append(s.free.Used[name], a...)
-		}
+		s.ownUsed = true
+	}
+	for name, a := range addrs {
+		s.free.Used[name] = append(s.free.Used[name], a...)
 	}
 	return addrs, true
-}
-
-// sweep forgets workers without a free core. It ends the use of what
-// candidates returned.
-func (p *pool) sweep() {
-	p.slots = slices.DeleteFunc(p.slots, func(s slot) bool { return s.free.Cores < 1 })
 }

@@ -3,19 +3,26 @@ package scheduler
 import "github.com/hearthd/hearth/model"
 
 // View is what a pass reads. It must not change during a pass. Records and
-// maps it hands out are read, never changed, and not kept after the pass.
+// maps it hands out are read and never changed; an Index keeps them, so they
+// must not change later either.
 type View interface {
 	Settings() model.Settings
 	// SchedulableWorkers visits the ALIVE workers by ascending id (string
 	// order), each with what its live executors hold, until f returns false.
 	SchedulableWorkers(f func(w *model.Worker, used model.Usage) bool)
+	// SchedulableWorker finds one of them.
+	SchedulableWorker(id model.WorkerID) (w *model.Worker, used model.Usage, ok bool)
 	// ActiveApps visits the applications that have not ended, in order of
-	// registration, until f returns false. f may call the other methods.
+	// registration, which is that of model.App.Number, until f returns false.
+	// f may call the other methods.
 	ActiveApps(f func(a *model.App) bool)
+	// ActiveApp finds one of them.
+	ActiveApp(id model.AppID) (*model.App, bool)
 	// AppBlocked reports whether nothing may be placed for the application at
 	// the moment (back-off).
 	AppBlocked(app model.AppID) bool
-	// Excluded reports whether the application keeps off this worker.
+	// Excluded reports whether the application keeps off this worker. Nobody
+	// asks if the record of the application names no exclusion.
 	Excluded(app model.AppID, w model.WorkerID) bool
 }
 
@@ -23,10 +30,27 @@ type View interface {
 type Options struct {
 	// MaxPlacements is the most placements of one plan; 0 = no limit. A plan
 	// ends before the first profile whose executors would pass the limit, so
-	// that a later pass places them together; only a profile that is over the
-	// limit by itself is cut.
+	// that a later pass places them together. A profile that is over the limit
+	// by itself is cut after a whole round over its workers, or after a whole
+	// worker when consolidating, where a later pass goes on as this one would
+	// have; the first round, the first worker and executors without a size are
+	// never cut, so a plan may be longer than the limit.
 	MaxPlacements int
 	// WorkerBlocked reports workers that are to get nothing although the state
 	// calls them ALIVE, such as those the leader cannot reach; nil = none.
 	WorkerBlocked func(model.WorkerID) bool
+	// AppHeld is asked before an application is looked at in a pass, and
+	// reports those that are to be left alone although they want something;
+	// nil = none.
+	AppHeld func(model.AppID) bool
+}
+
+// Changes name the records of a view that may differ from what an Index has
+// read. Naming too many costs a look at each and does no harm.
+type Changes struct {
+	// All stands for every record.
+	All     bool
+	Workers []model.WorkerID
+	// Apps changed: the record, the executors, or what AppBlocked says.
+	Apps []model.AppID
 }
