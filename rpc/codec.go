@@ -17,8 +17,8 @@ type rawFrame struct {
 	data []byte
 }
 
-// codec is gRPC's protobuf codec with two additions: it passes rawFrames
-// through, and a text that is not UTF-8 (a program's error message, say) is
+// codec is gRPC's protobuf codec with three additions: it passes rawFrames
+// through, wireFrames encode themselves, and a text that is not UTF-8 (a program's error message, say) is
 // repaired where the plain codec would fail the whole message.
 type codec struct {
 	inner encoding.CodecV2
@@ -33,6 +33,12 @@ func (c codec) Name() string { return encproto.Name }
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if f, ok := v.(*rawFrame); ok {
 		return mem.BufferSlice{mem.SliceBuffer(f.data)}, nil
+	}
+	if f, ok := v.(wireFrame); ok {
+		if out, ok := f.marshal(); ok {
+			return out, nil
+		}
+		v = f.generated()
 	}
 	out, err := c.inner.Marshal(v)
 	if err == nil {
@@ -55,6 +61,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*rawFrame); ok {
 		f.data = data.Materialize()
+		return nil
+	}
+	if f, ok := v.(wireFrame); ok {
+		if err := f.unmarshal(data.Materialize()); err != nil {
+			return fmt.Errorf("decode %T: %w", v, err)
+		}
 		return nil
 	}
 	if err := c.inner.Unmarshal(data, v); err != nil {

@@ -128,20 +128,15 @@ func taskFromWire(t *pb.ExecTask) model.ExecTask {
 	}
 }
 
-// cut splits a list into runs of about batchBytes, each with one entry at
-// least. The whole list comes back as it is if it is small.
-func cut[T any](in []T, size func(*T) int) [][]T {
-	var out [][]T
-	from, sum := 0, 0
+// fitting is how many entries of a list make about batchBytes, one at least.
+func fitting[T any](in []T, size func(*T) int) int {
+	sum := 0
 	for i := range in {
-		n := size(&in[i])
-		if i > from && sum+n > batchBytes {
-			out = append(out, in[from:i])
-			from, sum = i, 0
+		if sum += size(&in[i]); i > 0 && sum > batchBytes {
+			return i
 		}
-		sum += n
 	}
-	return append(out, in[from:])
+	return len(in)
 }
 
 func taskSize(t *model.ExecTask) int {

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 
@@ -16,55 +18,117 @@ type executorsServer struct {
 	svc ExecutorHub
 }
 
+// messageStream is what both ends of gRPC's streams share.
+type messageStream interface {
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
+
 // driverEnd is the driver's end of an executor's stream.
 type driverEnd struct {
-	session[pb.ExecutorDown, pb.ExecutorUp, model.ExecutorDown, model.ExecutorUp]
+	raw messageStream
+	out downFrame // of Send
+	in  upFrame   // of Recv
 }
 
 // Send sends a message, in several if its tasks are large together: what
 // comes with the tasks goes first.
 func (s *driverEnd) Send(m model.ExecutorDown) error {
-	parts := cut(m.Tasks, taskSize)
-	m.Tasks = parts[0]
-	if err := s.session.Send(m); err != nil {
-		return err
-	}
-	for _, p := range parts[1:] {
-		if err := s.session.Send(model.ExecutorDown{Tasks: p}); err != nil {
+	for len(m.Tasks) > 0 {
+		n := fitting(m.Tasks, taskSize)
+		if n == len(m.Tasks) {
+			break
+		}
+		first := m
+		first.Tasks = m.Tasks[:n:n]
+		first.Cancel = nil // a task before its cancellation
+		if err := s.send(first); err != nil {
 			return err
 		}
+		m = model.ExecutorDown{Tasks: m.Tasks[n:], Cancel: m.Cancel}
 	}
-	return nil
+	return s.send(m)
+}
+
+func (s *driverEnd) send(m model.ExecutorDown) error {
+	s.out.msg = m
+	err := s.raw.SendMsg(&s.out)
+	s.out.msg = model.ExecutorDown{}
+	return sendError(err)
+}
+
+// Recv blocks for one message; io.EOF is the executor's end without an error.
+func (s *driverEnd) Recv() (model.ExecutorUp, error) {
+	if err := s.raw.RecvMsg(&s.in); err != nil {
+		return model.ExecutorUp{}, recvError(err)
+	}
+	return s.in.msg, nil
 }
 
 // executorEnd is the executor's end of its stream.
 type executorEnd struct {
-	session[pb.ExecutorUp, pb.ExecutorDown, model.ExecutorUp, model.ExecutorDown]
+	raw    messageStream
+	out    upFrame   // of Send
+	in     downFrame // of Recv
+	cancel context.CancelFunc
 }
 
 // Send sends a message, in several if its results are large together.
 func (s *executorEnd) Send(m model.ExecutorUp) error {
-	parts := cut(m.Results, resultSize)
-	m.Results = parts[0]
-	if err := s.session.Send(m); err != nil {
-		return err
-	}
-	for _, p := range parts[1:] {
-		if err := s.session.Send(model.ExecutorUp{Results: p}); err != nil {
+	for len(m.Results) > 0 {
+		n := fitting(m.Results, resultSize)
+		if n == len(m.Results) {
+			break
+		}
+		first := m
+		first.Results = m.Results[:n:n]
+		if err := s.send(first); err != nil {
 			return err
 		}
+		m = model.ExecutorUp{Results: m.Results[n:]}
 	}
+	return s.send(m)
+}
+
+func (s *executorEnd) send(m model.ExecutorUp) error {
+	s.out.msg = m
+	err := s.raw.SendMsg(&s.out)
+	s.out.msg = model.ExecutorUp{}
+	return sendError(err)
+}
+
+// Recv blocks for one message; io.EOF is the driver's end without an error.
+func (s *executorEnd) Recv() (model.ExecutorDown, error) {
+	if err := s.raw.RecvMsg(&s.in); err != nil {
+		return model.ExecutorDown{}, recvError(err)
+	}
+	return s.in.msg, nil
+}
+
+// Close ends the session and frees the stream. Idempotent; it may be called
+// beside Send and Recv, which then fail.
+func (s *executorEnd) Close() error {
+	s.cancel()
 	return nil
+}
+
+func sendError(err error) error {
+	if errors.Is(err, io.EOF) { // gRPC's word for: ask Recv for the reason
+		return fmt.Errorf("%w: the session has ended", model.ErrUnavailable)
+	}
+	return fromStatus(err)
+}
+
+func recvError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	return fromStatus(err)
 }
 
 // Session serves one executor.
 func (s *executorsServer) Session(ss grpc.BidiStreamingServer[pb.ExecutorUp, pb.ExecutorDown]) error {
-	return s.svc.ExecutorSession(ss.Context(), &driverEnd{
-		session[pb.ExecutorDown, pb.ExecutorUp, model.ExecutorDown, model.ExecutorUp]{
-			raw: ss, toWire: executorDownToWire, mapErr: fromStatus,
-			from: func(m *pb.ExecutorUp) (model.ExecutorUp, bool) { return executorUpFromWire(m), true },
-		},
-	})
+	return s.svc.ExecutorSession(ss.Context(), &driverEnd{raw: ss})
 }
 
 // OpenExecutorSession opens an executor's stream to its driver. See
@@ -74,10 +138,5 @@ func OpenExecutorSession(ctx context.Context, c *Conn) (ExecutorSessionClient, e
 	if err != nil {
 		return nil, fmt.Errorf("open executor session at %s: %w", c.addr, err)
 	}
-	return &executorEnd{
-		session[pb.ExecutorUp, pb.ExecutorDown, model.ExecutorUp, model.ExecutorDown]{
-			raw: raw, toWire: executorUpToWire, mapErr: fromStatus, cancel: cancel,
-			from: func(m *pb.ExecutorDown) (model.ExecutorDown, bool) { return executorDownFromWire(m), true },
-		},
-	}, nil
+	return &executorEnd{raw: raw, cancel: cancel}, nil
 }
