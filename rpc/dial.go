@@ -31,6 +31,9 @@ type DialConfig struct {
 	Dial DialFunc
 	// Principal names the caller in the audit trail where no certificate does.
 	Principal string
+	// Token says what the caller may do, to servers that ask for one. It is sent
+	// over TLS, or to a loopback address: other calls fail.
+	Token model.Secret
 }
 
 // Conn is a connection to one server that is (re)established when it is used.
@@ -46,6 +49,9 @@ type Conn struct {
 func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	if addr == "" {
 		return nil, fmt.Errorf("dial: %w: the address is empty", model.ErrInvalid)
+	}
+	if cfg.Token != "" && cfg.TLS == nil && !onLoopback(addr) {
+		return nil, fmt.Errorf("dial %s: %w: a token would travel in the clear to another machine: use TLS", addr, model.ErrRefused)
 	}
 	creds := insecure.NewCredentials()
 	if cfg.TLS != nil {
@@ -64,7 +70,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	}
 	// "passthrough" hands the whole host:port to the dialer, which resolves
 	// it on each attempt; gRPC's own resolver would keep an old answer.
-	cc, err := grpc.NewClient("passthrough:///"+addr,
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dial),
 		grpc.WithNoProxy(),
@@ -83,7 +89,11 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 			grpc.MaxCallRecvMsgSize(MaxReplyBytes),
 			grpc.MaxCallSendMsgSize(MaxReplyBytes),
 		),
-	)
+	}
+	if cfg.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{cfg.Token}))
+	}
+	cc, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 	}

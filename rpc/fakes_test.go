@@ -181,8 +181,20 @@ func (f *fakeServices) ExecutorSession(ctx context.Context, s ExecutorSessionStr
 	})
 }
 
+func (f *fakeServices) CreateToken(context.Context, CallInfo, CreateTokenRequest) error { return nil }
+
+func (f *fakeServices) RevokeToken(context.Context, CallInfo, model.TokenID) error { return nil }
+
+func (f *fakeServices) Tokens(context.Context) ([]model.TokenView, error) { return nil, nil }
+
+func (f *fakeServices) Audit(context.Context, AuditRequest) (AuditReply, error) {
+	return AuditReply{}, nil
+}
+
+func (f *fakeServices) RecordAudit(context.Context, RecordAuditRequest) error { return nil }
+
 func allServices(f *fakeServices) Services {
-	return Services{Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f}
+	return Services{Access: f, Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f}
 }
 
 // fakeLeader is a LeaderInfo that a test changes.

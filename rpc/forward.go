@@ -168,7 +168,7 @@ func (s *Server) tryLeader(ctx context.Context, name string, h *heldCall, handle
 	lead := s.cfg.Leader
 	switch addr := lead.LeaderAddr(); {
 	case lead.Leading(), h.m.proposal && lead.Elected():
-		return s.serve(ctx, h.m, h.req, handler)
+		return s.serve(ctx, name, h.m, h.req, handler)
 	case lead.Elected():
 		return nil, errNotReady
 	case h.forwarded:

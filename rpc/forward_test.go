@@ -67,7 +67,7 @@ func TestAStandbyForwardsALeadersCallWithAllThatBelongsToIt(t *testing.T) {
 	if want := (RegisterAppReply{App: "app-7", Token: "t", Index: 9}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if want := (CallInfo{RequestID: "r-7", Base: 3, Principal: "ann"}); info != want {
+	if want := (CallInfo{RequestID: "r-7", Base: 3, Principal: "ann", From: "127.0.0.1"}); info != want {
 		t.Errorf("the leader saw %+v, want %+v", info, want)
 	}
 	if !cmp.Equal(spec, commandSpec) {

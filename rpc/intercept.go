@@ -16,8 +16,8 @@ import (
 // maxStackBytes bounds the stack of a panic in the log.
 const maxStackBytes = 8 << 10
 
-// unary is the one interceptor of unary calls: it survives panics, checks the
-// request id, has the leader serve what it must serve, and maps errors.
+// unary is the one interceptor of unary calls: it survives panics, turns away
+// who may not make the call, checks the request id, has the leader serve what it must serve, and maps errors.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	m := s.methods[info.FullMethod]
 	defer func() {
@@ -25,6 +25,10 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			reply, err = nil, s.panicked(info.FullMethod, p, m.changes)
 		}
 	}()
+	ctx, err = s.authorize(ctx, info.FullMethod, req)
+	if err != nil {
+		return nil, toStatus(err)
+	}
 	if m.identified {
 		if err := model.ValidRequestID(callInfo(ctx).RequestID); err != nil {
 			return nil, toStatus(err)
@@ -33,16 +37,17 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if s.needsLeader(m, req) {
 		reply, err = s.atLeader(ctx, info.FullMethod, m, req, handler)
 	} else {
-		reply, err = s.serve(ctx, m, req, handler)
+		reply, err = s.serve(ctx, info.FullMethod, m, req, handler)
 	}
 	return reply, toStatus(err)
 }
 
 // serve calls the service here.
-func (s *Server) serve(ctx context.Context, m method, req any, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) serve(ctx context.Context, name string, m method, req any, handler grpc.UnaryHandler) (any, error) {
 	ctx, done := s.handlerContext(ctx, m)
 	defer done()
 	reply, err := handler(ctx, req)
+	s.judged(ctx, name, m, req, err)
 	if err != nil {
 		return nil, s.explain(err, m)
 	}
@@ -57,9 +62,17 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			err = s.panicked(info.FullMethod, p, m.changes)
 		}
 	}()
-	ctx, done := s.handlerContext(ss.Context(), m)
+	ctx, err := s.authorize(ss.Context(), info.FullMethod, nil)
+	if err != nil {
+		return toStatus(err)
+	}
+	ctx, done := s.handlerContext(ctx, m)
 	defer done()
-	serve := func() error { return handler(srv, &serverStream{ServerStream: ss, ctx: ctx}) }
+	serve := func() error {
+		err := handler(srv, &serverStream{ServerStream: ss, ctx: ctx})
+		s.judged(ctx, info.FullMethod, m, nil, err)
+		return err
+	}
 	if m.by == byLeaderStream && s.cfg.Leader != nil {
 		err = s.leaderStream(ctx, ss, info.FullMethod, serve)
 	} else {

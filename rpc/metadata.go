@@ -4,9 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -16,6 +14,14 @@ const (
 	mdRequestID = "hearth-request-id"
 	mdBase      = "hearth-base"
 	mdPrincipal = "hearth-principal"
+	// mdAuthorization carries a token, as in HTTP. A call that is passed on keeps
+	// it: the leader looks at it again.
+	mdAuthorization = "authorization"
+	// mdCallerRole, mdCallerName and mdCallerFrom say who made a call that a
+	// master passes on. They are believed from a master's certificate only.
+	mdCallerRole = "hearth-caller-role"
+	mdCallerName = "hearth-caller-name"
+	mdCallerFrom = "hearth-caller-from"
 	// mdForwarded marks a call that a standby passed on: it is not passed on
 	// again.
 	mdForwarded = "hearth-forwarded"
@@ -62,48 +68,34 @@ func printable(s string) string {
 	return string(out)
 }
 
-// callInfo reads what travels beside a call. The principal is the name in the
-// caller's certificate, if it has one; a forwarded call keeps the name that the
-// standby saw.
+// callInfo reads what travels beside a call, and who makes it.
 func callInfo(ctx context.Context) CallInfo {
-	md := incoming(ctx)
+	md, caller := incoming(ctx), CallerOf(ctx)
 	base, _ := strconv.ParseUint(firstValue(md, mdBase), 10, 64)
-	info := CallInfo{
-		RequestID: firstValue(md, mdRequestID),
-		Base:      base,
-		Principal: printable(firstValue(md, mdPrincipal)),
+	return CallInfo{
+		RequestID: firstValue(md, mdRequestID), Base: base,
+		Principal: printable(caller.Person), Credential: caller.Credential, From: caller.From,
+		OwnOnly: caller.Role == model.RoleSubmitter,
 	}
-	if name := certificateName(ctx); name != "" && firstValue(md, mdForwarded) == "" {
-		info.Principal = printable(name)
-	}
-	return info
-}
-
-func certificateName(ctx context.Context) string {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return ""
-	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	// The chain is verified by tlsconf in a callback, which leaves
-	// VerifiedChains empty: a connection that got here was verified.
-	if !ok || len(info.State.PeerCertificates) == 0 {
-		return ""
-	}
-	return info.State.PeerCertificates[0].Subject.CommonName
 }
 
 // forwardContext is the outgoing context of a call that is passed on.
 func forwardContext(ctx context.Context) context.Context {
 	out := metadata.MD{mdForwarded: []string{"1"}}
 	md := incoming(ctx)
-	for _, key := range []string{mdRequestID, mdBase} {
+	for _, key := range []string{mdRequestID, mdBase, mdAuthorization} {
 		if v := md.Get(key); len(v) > 0 {
 			out[key] = v[:1]
 		}
 	}
-	if p := callInfo(ctx).Principal; p != "" {
-		out[mdPrincipal] = []string{p}
+	caller := CallerOf(ctx)
+	for key, v := range map[string]string{
+		mdPrincipal: printable(caller.Person), mdCallerRole: string(caller.Machine),
+		mdCallerName: caller.Name, mdCallerFrom: caller.From,
+	} {
+		if v != "" {
+			out[key] = []string{v}
+		}
 	}
 	return metadata.NewOutgoingContext(ctx, out)
 }

@@ -75,6 +75,13 @@ func methodTable() map[string]method {
 		pb.Cluster_GossipMembers_FullMethodName: {by: byAny},
 		pb.Cluster_ReadLog_FullMethodName:       {by: byAny, long: true},
 
+		pb.Access_CreateToken_FullMethodName: command,
+		pb.Access_RevokeToken_FullMethodName: command,
+		pb.Access_Tokens_FullMethodName:      {by: byAny},
+		pb.Access_Audit_FullMethodName:       {by: byAny},
+		// It is made again by its maker, with more lines.
+		pb.Access_RecordAudit_FullMethodName: {by: byAny},
+
 		pb.WorkerSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 		pb.DriverSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -27,7 +26,7 @@ func TestACallCarriesItsRequestIDBaseAndPrincipal(t *testing.T) {
 	if err := c.KillApp(testContext(t), CallInfo{RequestID: "r-1", Base: 1<<63 + 5}, "app-1", ""); err != nil {
 		t.Fatal(err)
 	}
-	if want := (CallInfo{RequestID: "r-1", Base: 1<<63 + 5, Principal: "ann?x"}); got != want {
+	if want := (CallInfo{RequestID: "r-1", Base: 1<<63 + 5, Principal: "ann?x", From: "127.0.0.1"}); got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 }
@@ -245,14 +244,9 @@ func TestAHandlerThatIgnoresTheEndIsCutOff(t *testing.T) {
 
 func TestCallsWorkOverTLS(t *testing.T) {
 	t.Parallel()
-	ts := httptest.NewUnstartedServer(nil)
-	ts.StartTLS()
-	defer ts.Close()
-	server := ts.TLS.Clone()
-	server.NextProtos = nil
-	client := ts.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	s, _ := serve(t, ServerConfig{TLS: server}, allServices(&fakeServices{}))
-	if _, err := ClusterClient(dial(t, s.Addr().String(), DialConfig{TLS: client})).Staleness(testContext(t)); err != nil {
+	p := newPKI(t, "prod")
+	s, _ := serve(t, ServerConfig{TLS: p.issue(tlsconf.RoleMaster, "m1").Server()}, allServices(&fakeServices{}))
+	if _, err := ClusterClient(dial(t, s.Addr().String(), DialConfig{TLS: p.issue(tlsconf.RoleClient, "ann").Client()})).Staleness(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

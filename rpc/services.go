@@ -11,6 +11,10 @@ type CallInfo struct {
 	RequestID string // identifies the call for ever
 	Base      uint64 // applied index the client knew when it made the id
 	Principal string // who calls, as far as it is known
+	// What the server has found out; a caller leaves it empty.
+	Credential string // how the principal is known; see Caller
+	From       string // host
+	OwnOnly    bool   // it may end its own applications only
 }
 
 // ClusterService is what a master offers to clients. Unary calls may be sent
