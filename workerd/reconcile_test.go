@@ -366,3 +366,22 @@ func TestReportsAreRepeatedUntilAcknowledged(t *testing.T) {
 		t.Errorf("%d reports in the next, want 5", len(m.Executors))
 	}
 }
+
+// The process of the journal is somebody else's by now, so its keeper does not
+// have it: the executor is lost, and no effect concerns a process.
+func TestPR11AnExecutorWhoseNumberBelongsToAStrangerIsLost(t *testing.T) {
+	tab := testTable()
+	stranger := keeper.Proc{PID: 4711, StartTicks: 1, BootID: "before"}
+	tab.restore([]journalRecord{
+		{Kind: recordLaunch, Ref: ref(0), Run: model.AppKindCommand, MemoryMiB: 512},
+		{Kind: recordStart, Ref: ref(0), Proc: &stranger},
+	})
+	for _, e := range tab.attach(nil, start) {
+		if e.kind == effectKill {
+			t.Errorf("effect %v would send a signal", e)
+		}
+	}
+	if got := tab.said(ref(0)).State; got != model.ExecutorLost {
+		t.Errorf("state: got %s, want %s", got, model.ExecutorLost)
+	}
+}
