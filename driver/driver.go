@@ -33,6 +33,8 @@ type Driver struct {
 	news    *inbox
 	// From the loop.
 	results chan Result
+	// contents are handed out by digest to executors and their workers.
+	contents *contentStore
 
 	done chan struct{} // closed once Run has ended
 	err  error         // of Run; read after done is closed
@@ -47,7 +49,7 @@ func New(cfg Config) (*Driver, error) {
 		cfg: cfg, log: cfg.Logger,
 		submits: make(chan *task), calls: make(chan func(*loop)),
 		inbound: make(chan any, inboundBuffer), news: newInbox(),
-		results: make(chan Result), done: make(chan struct{}),
+		results: make(chan Result), contents: newContentStore(), done: make(chan struct{}),
 	}, nil
 }
 
@@ -81,7 +83,7 @@ func (d *Driver) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := rpc.NewServer(rpc.ServerConfig{Listener: listener, TLS: d.cfg.TLS, Logger: d.log}, rpc.Services{Executors: hub{d}})
+	server := rpc.NewServer(rpc.ServerConfig{Listener: listener, TLS: d.cfg.TLS, Logger: d.log}, rpc.Services{Executors: hub{d}, Content: newContentHub(d, d.contents)})
 
 	// The helpers outlive ctx: the loop still says Stop to executors.
 	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

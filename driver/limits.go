@@ -39,6 +39,11 @@ const (
 	// unless WithAhead says otherwise, and MaxAhead the most that it may say.
 	DefaultAhead = 4096
 	MaxAhead     = 1 << 20
+	// MaxBroadcastBytes bounds a broadcast value, encoded.
+	MaxBroadcastBytes = 512 << 20
+	// maxContentReads bounds the executors and workers that read content at once;
+	// the others wait.
+	maxContentReads = 64
 	// maxParked bounds executors that have connected before the leader
 	// announced them, and the unknown ids that are remembered.
 	maxParked = 1024
@@ -74,6 +79,17 @@ const (
 	// call that fails.
 	DefaultBackoff    = 100 * time.Millisecond
 	DefaultMaxBackoff = 10 * time.Second
+	// contentPoll is how often it is looked whether an executor that asks for
+	// content has been announced.
+	contentPoll = 50 * time.Millisecond
+	// fetchBackoffFirst and fetchBackoffMax bound the pauses after a transfer of
+	// content that broke.
+	fetchBackoffFirst = 20 * time.Millisecond
+	fetchBackoffMax   = time.Second
+	// allocationInterval is how often dynamic allocation looks at the load, as
+	// Spark's, and allocationTimeout bounds one question of it to the leader.
+	allocationInterval = 100 * time.Millisecond
+	allocationTimeout  = 5 * time.Second
 	// beatInterval is what executors are told in their welcome.
 	beatInterval = time.Second
 	// helloTimeout is how long a new stream may say nothing.

@@ -13,6 +13,7 @@ type member struct {
 	conn    *conn // nil: not connected
 	ready   bool  // has proven itself once
 	suspect bool
+	retired bool // it was idle and is to end: no new tasks
 	pid     int
 	heard   time.Time // last word; zero until ready
 	slots   int
@@ -38,7 +39,7 @@ func (m *member) leaving() bool {
 
 // free is how many more tasks the executor may get now.
 func (m *member) free() int {
-	if m.conn == nil || m.suspect || m.leaving() {
+	if m.conn == nil || m.suspect || m.retired || m.leaving() {
 		return 0
 	}
 	return max(0, min(m.slots-m.busy, m.slots+MaxFetching-len(m.held)))

@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// ListenHost is where a driver listens for executors unless it is told: on
+// loopback if all masters are there, else on the address from which the first of
+// the others is reached. Errors wrap model.ErrInvalid.
+func ListenHost(ctx context.Context, masters []string) (string, error) {
+	outside := ""
+	for _, m := range masters {
+		host, _, err := net.SplitHostPort(m)
+		if err != nil {
+			return "", fmt.Errorf("master %q: %w: want host:port", m, model.ErrInvalid)
+		}
+		if !IsLoopback(ctx, host) && outside == "" {
+			outside = m
+		}
+	}
+	if outside == "" {
+		return "127.0.0.1", nil
+	}
+	// Connecting UDP sends nothing; it asks the kernel for the route.
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "udp", outside)
+	if err != nil {
+		return "", fmt.Errorf("find the address on which executors reach this machine: %w: %w; name it with advertise", model.ErrInvalid, err)
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	if err != nil {
+		return "", fmt.Errorf("find the address of this machine: %w", err)
+	}
+	return host, nil
+}
+
+// IsLoopback reports whether a host stands for this machine only.
+func IsLoopback(ctx context.Context, host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return false
+	}
+	for _, a := range addrs {
+		if !a.IP.IsLoopback() {
+			return false
+		}
+	}
+	return true
+}
