@@ -143,6 +143,10 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	}()
 	for _, s := range w.steps() {
 		if err := s.do(ctx, &p); err != nil {
+			if ctx.Err() != nil {
+				w.log.Info("told to stop while starting", "step", s.name, "err", err)
+				return nil
+			}
 			return fmt.Errorf("start worker: %s: %w", s.name, err)
 		}
 		if s.undo != nil {

@@ -390,6 +390,21 @@ func TestAStoppedWorkerEndsItsExecutorsAndLeaves(t *testing.T) {
 	}
 }
 
+// Told to stop is not a failure, however early.
+func TestAWorkerThatIsToldToStopWhileItStartsEndsWithoutAnError(t *testing.T) {
+	w, err := New(rigConfig(t, "127.0.0.1:1"), Deps{
+		Logger: testLogger(t), KeeperExe: self(t, "as-keeper"), ExecutorExe: self(t, "as-executor"), Environ: os.Environ(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Run(ctx); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAKeeperThatDiesIsReplacedAndItsExecutorsAreLost(t *testing.T) {
 	leader := newFakeLeader(t)
 	r := newRig(t, leader.addr)
