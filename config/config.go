@@ -44,6 +44,7 @@ type MasterConfig struct {
 	Raft      Raft
 	Gossip    Gossip
 	TLS       TLS
+	HTTP      HTTP
 	Scheduler Scheduler
 	Log       Log
 }
@@ -56,6 +57,7 @@ type WorkerConfig struct {
 	Network Network
 	Gossip  Gossip
 	TLS     TLS
+	HTTP    HTTP
 	Worker  Worker
 	Log     Log
 }
@@ -141,10 +143,37 @@ func (r Raft) ElectionTimeout() time.Duration {
 type Gossip struct {
 	// Join are Serf addresses "host:port" to start from.
 	Join []string
+	// KeyFile holds the keys of gossip in base64, one a line, the first one encrypts; empty means
+	// gossip.key of TLS.Dir, or no encryption without that. See GossipKeyFile.
+	KeyFile string
 }
 
-// TLS names the files of mutual TLS: all three, or none for plain connections.
+// ClientAuth values: who may see what a daemon serves by HTTP.
+const (
+	ClientAuthRequire  = "require"
+	ClientAuthOptional = "optional"
+)
+
+// HTTP configures a daemon's web server.
+type HTTP struct {
+	// ClientAuth is one of the ClientAuth constants. Without TLS it means nothing.
+	ClientAuth string
+}
+
+// Files of TLS.Dir, as hearth ca issue writes them.
+const (
+	tlsCAName     = "ca.pem"
+	tlsCertName   = "cert.pem"
+	tlsKeyName    = "key.pem"
+	gossipKeyName = "gossip.key"
+)
+
+// TLS names the files of mutual TLS: a directory, all three files, or none for
+// plain connections. A file that is named counts instead of the one in the
+// directory.
 type TLS struct {
+	// Dir holds ca.pem, cert.pem, key.pem and, for daemons, gossip.key.
+	Dir      string
 	CAFile   string
 	CertFile string
 	KeyFile  string
@@ -152,6 +181,24 @@ type TLS struct {
 
 // Enabled reports whether TLS is wanted.
 func (t TLS) Enabled() bool { return t != TLS{} }
+
+// Paths are the three files after Dir was taken into account, empty without TLS.
+func (t TLS) Paths() (ca, cert, key string) {
+	return t.path(t.CAFile, tlsCAName), t.path(t.CertFile, tlsCertName), t.path(t.KeyFile, tlsKeyName)
+}
+
+func (t TLS) path(file, name string) string {
+	if file == "" && t.Dir != "" {
+		return filepath.Join(t.Dir, name)
+	}
+	return file
+}
+
+// GossipKeyFile is the file with the keys of gossip, empty for none.
+func (c MasterConfig) GossipKeyFile() string { return c.TLS.path(c.Gossip.KeyFile, gossipKeyName) }
+
+// GossipKeyFile is the file with the keys of gossip, empty for none.
+func (c WorkerConfig) GossipKeyFile() string { return c.TLS.path(c.Gossip.KeyFile, gossipKeyName) }
 
 // Scheduler holds the timeouts by which a master judges silence. Workers and
 // drivers learn theirs from it.
@@ -209,6 +256,7 @@ func DefaultMaster() MasterConfig {
 			SnapshotThreshold: 8192,
 			SnapshotInterval:  2 * time.Minute,
 		},
+		HTTP:      HTTP{ClientAuth: ClientAuthRequire},
 		Scheduler: Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second},
 		Log:       Log{Level: "info"},
 	}
@@ -225,7 +273,8 @@ func DefaultWorker() WorkerConfig {
 			SerfPort: DefaultWorkerSerfPort,
 			HTTPPort: DefaultWorkerHTTPPort,
 		},
-		Log: Log{Level: "info"},
+		HTTP: HTTP{ClientAuth: ClientAuthRequire},
+		Log:  Log{Level: "info"},
 	}
 }
 

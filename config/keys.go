@@ -14,6 +14,9 @@ const EnvPrefix = "HEARTH_CONFIG_"
 // EnvMasters names the masters for client commands, as a comma-separated list.
 const EnvMasters = "HEARTH_MASTERS"
 
+// EnvTLSDir names the directory with the certificate of client commands.
+const EnvTLSDir = "HEARTH_TLS_DIR"
+
 // Bounds of durations: below, timers cost more than they tell; above, a typing
 // error is likelier than intent.
 const (
@@ -66,11 +69,13 @@ func masterKeys(c *MasterConfig) []key {
 		key{section: "raft", name: "snapshot_threshold", flag: "snapshot-threshold", usage: "log entries between snapshots", value: intValue(&c.Raft.SnapshotThreshold, 1, maxSnapshotThreshold)},
 		key{section: "raft", name: "snapshot_interval", flag: "snapshot-interval", usage: "how often to look whether a snapshot is due", value: durationValue(&c.Raft.SnapshotInterval, time.Second, maxInterval)},
 		key{section: "gossip", name: "join", flag: "join", usage: "gossip addresses to start from", value: addressesValue(&c.Gossip.Join, DefaultMasterSerfPort)},
+		key{section: "gossip", name: "key_file", flag: "gossip-key-file", usage: "keys of gossip in base64, one a line, the first one encrypts (default: gossip.key of tls.dir)", value: stringValue(&c.Gossip.KeyFile)},
 		key{section: "scheduler", name: "worker_beat", flag: "worker-beat", usage: "interval of a worker's beats", value: durationValue(&c.Scheduler.WorkerBeat, minBeat, maxBeat)},
 		key{section: "scheduler", name: "worker_timeout", flag: "worker-timeout", usage: "silence after which a worker is dead", value: durationValue(&c.Scheduler.WorkerTimeout, minTimeout, maxTimeout)},
 		key{section: "scheduler", name: "driver_timeout", flag: "driver-timeout", usage: "silence after which the app of a driver ends", value: durationValue(&c.Scheduler.DriverTimeout, minTimeout, maxTimeout)},
 	)
 	keys = append(keys, tlsKeys(&c.TLS)...)
+	keys = append(keys, httpKeys(&c.HTTP)...)
 	return append(keys, logKeys(&c.Log)...)
 }
 
@@ -81,6 +86,7 @@ func workerKeys(c *WorkerConfig) []key {
 	keys = append(
 		keys,
 		key{section: "gossip", name: "join", flag: "join", usage: "gossip addresses to start from", value: addressesValue(&c.Gossip.Join, DefaultMasterSerfPort)},
+		key{section: "gossip", name: "key_file", flag: "gossip-key-file", usage: "keys of gossip in base64, one a line, the first one encrypts (default: gossip.key of tls.dir)", value: stringValue(&c.Gossip.KeyFile)},
 		key{section: "worker", name: "masters", flag: "masters", usage: "gRPC addresses of masters", value: addressesValue(&c.Worker.Masters, DefaultMasterGRPCPort)},
 		key{section: "worker", name: "cores", flag: "cores", usage: "cores to offer; 0 offers all", value: intValue(&c.Worker.Cores, 0, model.MaxCores)},
 		key{section: "worker", name: "memory", flag: "memory", usage: "memory to offer, such as 4g (default: the machine's less 1 GiB, at least half)", value: memoryValue(&c.Worker.MemoryMiB)},
@@ -89,13 +95,16 @@ func workerKeys(c *WorkerConfig) []key {
 		key{section: "worker", name: "work_dir", flag: "work-dir", usage: "directory of the executors' directories (default: work in the data directory)", value: stringValue(&c.Worker.WorkDir)},
 	)
 	keys = append(keys, tlsKeys(&c.TLS)...)
+	keys = append(keys, httpKeys(&c.HTTP)...)
 	return append(keys, logKeys(&c.Log)...)
 }
 
 // clientKeys binds every setting of a client command to c.
 func clientKeys(c *ClientConfig) []key {
 	keys := []key{{section: "client", name: "masters", flag: "masters", env: EnvMasters, usage: "gRPC addresses of masters, any of them", value: addressesValue(&c.Masters, DefaultMasterGRPCPort)}}
-	return append(keys, tlsKeys(&c.TLS)...)
+	tls := tlsKeys(&c.TLS)
+	tls[0].env = EnvTLSDir
+	return append(keys, tls...)
 }
 
 func networkKeys(n *Network) []key {
@@ -111,9 +120,16 @@ func networkKeys(n *Network) []key {
 
 func tlsKeys(t *TLS) []key {
 	return []key{
+		{section: "tls", name: "dir", flag: "tls-dir", usage: "directory that hearth ca issue wrote, instead of the three files", value: stringValue(&t.Dir)},
 		{section: "tls", name: "ca_file", flag: "tls-ca-file", usage: "certificates of the cluster's authority (PEM)", value: stringValue(&t.CAFile)},
 		{section: "tls", name: "cert_file", flag: "tls-cert-file", usage: "own certificate (PEM)", value: stringValue(&t.CertFile)},
 		{section: "tls", name: "key_file", flag: "tls-key-file", usage: "own private key (PEM)", value: stringValue(&t.KeyFile)},
+	}
+}
+
+func httpKeys(h *HTTP) []key {
+	return []key{
+		{section: "http", name: "client_auth", flag: "http-client-auth", usage: "require or optional: whether pages need a client certificate; /healthz and /readyz never do", value: enumValue(&h.ClientAuth, ClientAuthRequire, ClientAuthOptional)},
 	}
 }
 

@@ -93,8 +93,9 @@ func TestAMasterFileSetsEveryKey(t *testing.T) {
 		},
 		Cluster:   model.Settings{WorkerSelectionPolicy: model.MemoryFreeDesc, DefaultCores: 8},
 		Raft:      Raft{BootstrapExpect: 3, Preset: PresetWAN, LogStore: LogStoreBoltDB, SnapshotThreshold: 1000, SnapshotInterval: 30 * time.Second},
-		Gossip:    Gossip{Join: []string{"master-2.example.com:7072", "10.0.0.3:7000", "[fd00::3]:7072", "[fd00::4]:7001"}},
-		TLS:       TLS{CAFile: "/etc/hearth/ca.pem", CertFile: "/etc/hearth/master.pem", KeyFile: "/etc/hearth/master.key"},
+		Gossip:    Gossip{Join: []string{"master-2.example.com:7072", "10.0.0.3:7000", "[fd00::3]:7072", "[fd00::4]:7001"}, KeyFile: "/etc/hearth/gossip.key"},
+		HTTP:      HTTP{ClientAuth: ClientAuthOptional},
+		TLS:       TLS{Dir: "/etc/hearth/tls", CAFile: "/etc/hearth/ca.pem", CertFile: "/etc/hearth/master.pem", KeyFile: "/etc/hearth/master.key"},
 		Scheduler: Scheduler{WorkerBeat: 500 * time.Millisecond, WorkerTimeout: 20 * time.Second, DriverTimeout: time.Minute},
 		Log:       Log{Level: "debug", JSON: true},
 	}
@@ -114,7 +115,8 @@ func TestAWorkerFileSetsEveryKey(t *testing.T) {
 	want := DefaultWorker()
 	want.DataDir = "/var/lib/hearth/worker"
 	want.Network = Network{Bind: "::1"}
-	want.Gossip.Join = []string{"master-1:7072"}
+	want.Gossip = Gossip{Join: []string{"master-1:7072"}, KeyFile: "/etc/hearth/gossip.key"}
+	want.HTTP.ClientAuth = ClientAuthOptional
 	want.Worker = Worker{
 		Masters: []string{"master-1:7070", "master-2:17070"}, Cores: 16, MemoryMiB: 1536,
 		Resources: model.Resources{"gpu": {"0", "1"}, "fpga": {"f1"}},

@@ -77,6 +77,7 @@ func (v *validator) warn(format string, args ...any) {
 func (v *validator) master(c *MasterConfig) {
 	v.required("data_dir", c.DataDir)
 	v.network(c.Network.Network, c.TLS)
+	v.gossipKey(c.Network.Network, c.TLS, c.GossipKeyFile())
 	v.ports([]port{
 		{"network.grpc_port", c.Network.GRPCPort},
 		{"network.serf_port", c.Network.SerfPort},
@@ -106,6 +107,7 @@ func (v *validator) expect(c *MasterConfig) {
 func (v *validator) worker(c *WorkerConfig) {
 	v.required("data_dir", c.DataDir)
 	v.network(c.Network, c.TLS)
+	v.gossipKey(c.Network, c.TLS, c.GossipKeyFile())
 	v.ports([]port{
 		{"network.grpc_port", c.Network.GRPCPort},
 		{"network.serf_port", c.Network.SerfPort},
@@ -152,6 +154,14 @@ func (v *validator) network(n Network, t TLS) {
 	v.warn("listening on %s without TLS: anyone who reaches this address can run code on the cluster", n.Bind)
 }
 
+// gossipKey checks that whoever encrypts the rest does not gossip in the clear
+// by accident: addresses to dial are learned there.
+func (v *validator) gossipKey(n Network, t TLS, file string) {
+	if file == "" && t.Enabled() && !n.AllowInsecure && !IsLoopback(n.Bind) {
+		v.bad("gossip.key_file", "", "must be set when bind is not a loopback address: make a key with hearth operator gossip keys generate, the same for all members")
+	}
+}
+
 func (v *validator) advertise(host string) {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		v.bad("network.advertise", host, "must be a host without a port")
@@ -184,14 +194,14 @@ func (v *validator) ports(ports []port) {
 }
 
 func (v *validator) tls(t TLS) {
-	if !t.Enabled() {
+	if !t.Enabled() || t.Dir != "" {
 		return
 	}
 	for _, f := range []struct{ field, path string }{
 		{"tls.ca_file", t.CAFile}, {"tls.cert_file", t.CertFile}, {"tls.key_file", t.KeyFile},
 	} {
 		if f.path == "" {
-			v.bad(f.field, "", "must be set when another file of section tls is")
+			v.bad(f.field, "", "must be set when another file of section tls is, or dir instead of all three")
 		}
 	}
 }

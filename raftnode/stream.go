@@ -38,7 +38,8 @@ type stream struct {
 
 // StreamTLS secures Raft's connections; nil configs mean plain ones. Server is
 // used for connections accepted, Client for those dialed (its server name
-// defaults to the dialed host).
+// defaults to the dialed host). Whatever they accept, only masters are spoken
+// with: certificates of workers and clients are of the same authority.
 type StreamTLS struct{ Server, Client *tls.Config }
 
 // advertised is an address that is given out as it was written, since it may
@@ -51,6 +52,7 @@ func (a advertised) String() string { return string(a) }
 // NewStream builds a StreamLayer from a listener and a dialer. advertise is
 // the "host:port" other masters dial; empty stands for the listener's own.
 func NewStream(listener net.Listener, dial DialFunc, advertise string, secure StreamTLS) StreamLayer {
+	secure.Server, secure.Client = tlsconf.Only(secure.Server, tlsconf.RoleMaster), tlsconf.Only(secure.Client, tlsconf.RoleMaster)
 	s := &stream{Listener: listener, dial: dial, advertise: listener.Addr(), tls: secure}
 	if advertise != "" {
 		s.advertise = advertised(advertise)
@@ -97,9 +99,9 @@ func (s *stream) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	secured := tls.Client(conn, tlsconf.ForHost(s.tls.Client, host))
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, joinClose(conn, fmt.Errorf("tls handshake with raft peer %s: %w", addr, err))
+		return nil, joinClose(conn, fmt.Errorf("tls handshake with raft peer %s: %w", addr, tlsconf.Explain(s.tls.Client, err)))
 	}
-	return secured, nil
+	return tlsconf.Explained(secured, s.tls.Client), nil
 }
 
 // joinClose closes a connection that is of no use and returns why.

@@ -24,13 +24,19 @@ raft {
 }
 
 gossip {
-  join = ["master-2.example.com", "10.0.0.3:7000", "fd00::3", "[fd00::4]:7001"]
+  join     = ["master-2.example.com", "10.0.0.3:7000", "fd00::3", "[fd00::4]:7001"]
+  key_file = "/etc/hearth/gossip.key"
 }
 
 tls {
+  dir       = "/etc/hearth/tls"
   ca_file   = "/etc/hearth/ca.pem"
   cert_file = "/etc/hearth/master.pem"
   key_file  = "/etc/hearth/master.key"
+}
+
+http {
+  client_auth = "optional"
 }
 
 scheduler {

@@ -8,7 +8,12 @@ network {
 }
 
 gossip {
-  join = ["master-1"]
+  join     = ["master-1"]
+  key_file = "/etc/hearth/gossip.key"
+}
+
+http {
+  client_auth = "optional"
 }
 
 worker {

@@ -57,9 +57,12 @@ type Reasoned struct{ Package, Why string }
 // HearthRules returns the rules of this module.
 func HearthRules() Rules {
 	return Rules{
-		Module:       ModulePath,
-		Layers:       layers(),
-		Pairs:        []Pair{{"cmd/hearth", "cmd/internal/cli", "main is one call of cli.Main"}},
+		Module: ModulePath,
+		Layers: layers(),
+		Pairs: []Pair{
+			{"cmd/hearth", "cmd/internal/cli", "main is one call of cli.Main"},
+			{"bench", "demo", "where a daemon listens is read as the demonstration does it"},
+		},
 		Bans:         bans(),
 		Exclusives:   exclusives(),
 		NoGoroutines: []Reasoned{{"fsm", "apply is a pure function of state and command"}, {"scheduler", "placement is a pure function of the view"}},
@@ -100,6 +103,7 @@ func layers() map[string]Layer {
 		"cmd/hearth":           {7, "main"},
 		"internal/testcluster": {top, "whole clusters for tests"},
 		"cmd/internal/dist":    {top, "what packages hold beside the binary"},
+		"internal/testca":      {top, "certificates for tests"},
 		"internal/archtest":    {top, "this check"},
 		"e2e":                  {top, "tests on real processes"},
 		"e2e/history":          {top, "what clients saw, and the judge of it"},

@@ -73,7 +73,7 @@ func readPair(certPath, keyPath string, now time.Time) (*tls.Certificate, error)
 	// X509KeyPair has parsed the leaf.
 	switch leaf := pair.Leaf; {
 	case now.After(leaf.NotAfter):
-		return nil, fmt.Errorf("cert_file %s: must be valid now, it ended on %s: make another with hearth ca issue", certPath, stampText(leaf.NotAfter))
+		return nil, fmt.Errorf("cert_file %s: must be valid now, it ended on %s: renew it with hearth ca renew", certPath, stampText(leaf.NotAfter))
 	case now.Before(leaf.NotBefore):
 		return nil, fmt.Errorf("cert_file %s: must be valid now, it begins on %s and it is %s: set the clock of this machine", certPath, stampText(leaf.NotBefore), stampText(now))
 	}

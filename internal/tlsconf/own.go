@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 )
 
@@ -41,6 +42,21 @@ func Explain(cfg *tls.Config, err error) error {
 	}
 	return fmt.Errorf("the peer refuses this end's certificate (%s, valid from %s until %s, signed by %q); its log says why: %w",
 		holder(leaf), stampText(leaf.NotBefore), stampText(leaf.NotAfter), clip(leaf.Issuer.CommonName), err)
+}
+
+// Explained returns conn with Explain applied to the errors of Read: in TLS 1.3 a
+// dialler learns there, after the handshake, that its certificate was refused.
+func Explained(conn net.Conn, cfg *tls.Config) net.Conn { return &explained{conn, cfg} }
+
+type explained struct {
+	net.Conn
+	cfg *tls.Config
+}
+
+// Read reads.
+func (c *explained) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	return n, Explain(c.cfg, err)
 }
 
 // isRefusedByPeer knows the alerts about certificates by their texts, as

@@ -135,7 +135,8 @@ func (s *Source) verify(chain []*x509.Certificate, name string, usage x509.ExtKe
 	return nil
 }
 
-// refusal says what crypto/x509 found in our words.
+// refusal says what crypto/x509 found in our words. The text holds no time of
+// now: a log that says each thing once knows it again.
 func refusal(leaf *x509.Certificate, err error, now time.Time) error {
 	who := holder(leaf)
 	var invalid x509.CertificateInvalidError
@@ -156,9 +157,9 @@ func refusal(leaf *x509.Certificate, err error, now time.Time) error {
 			whose = fmt.Sprintf("authority %q of %s", clip(end.Subject.CommonName), who)
 		}
 		if now.Before(end.NotBefore) {
-			return fmt.Errorf("%w: %s begins on %s, it is %s here: compare the clocks", ErrNotYetValid, whose, stampText(end.NotBefore), stampText(now))
+			return fmt.Errorf("%w: %s begins on %s, which is to come by the clock here: compare the clocks", ErrNotYetValid, whose, stampText(end.NotBefore))
 		}
-		return fmt.Errorf("%w: %s ended on %s, it is %s here: make another with hearth ca issue", ErrExpired, whose, stampText(end.NotAfter), stampText(now))
+		return fmt.Errorf("%w: %s ended on %s: renew it with hearth ca renew", ErrExpired, whose, stampText(end.NotAfter))
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
 		return fmt.Errorf("%w: certificate of %s lacks the extended key usage for this end of a connection", ErrWrongUsage, who)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -110,6 +109,9 @@ func newCAIssue(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if role == "" || req.Name == "" {
+				return usage("--role and --name must be given")
+			}
 			a, err := ca.Open(dir)
 			if err != nil {
 				return err
@@ -131,9 +133,6 @@ func newCAIssue(s Streams) *cobra.Command {
 	cmd.Flags().StringSliceVar(&req.SANs, "san", nil, "host or address under which the holder is reached (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "", "directory to write to (default: the name)")
 	life.bind(cmd, int(ca.DefaultLifetime/day), "how long the certificate is valid")
-	for _, name := range []string{"role", "name"} {
-		_ = cmd.MarkFlagRequired(name) // it fails for unknown flags only
-	}
 	return cmd
 }
 
@@ -249,7 +248,7 @@ func caTable(w io.Writer, shown []ca.Shown, now time.Time) error {
 		if c.Authority {
 			role = "authority"
 		}
-		t.row(c.File, c.Cluster, role, c.Name, strings.Join(slices.Clone(c.Hosts), ","), c.Until.UTC().Format(time.RFC3339), timeLeft(c, now), c.SHA256[:16])
+		t.row(c.File, c.Cluster, role, c.Name, strings.Join(c.Hosts, ","), c.Until.UTC().Format(time.RFC3339), timeLeft(c, now), c.SHA256[:16])
 	}
 	return t.flush()
 }

@@ -30,14 +30,28 @@ func warn(log hclog.Logger, warnings []string) {
 
 // tlsSource loads the files of c; nil without any.
 func tlsSource(c config.TLS) (*tlsconf.Source, error) {
-	src, err := tlsconf.Load(tlsconf.Files(c))
+	var files tlsconf.Files
+	files.CAFile, files.CertFile, files.KeyFile = c.Paths()
+	src, err := tlsconf.Load(files)
 	if err != nil {
 		return nil, &codedError{code: exitUsage, err: fmt.Errorf("load TLS files: %w", err)}
 	}
 	return src, nil
 }
 
-// reloader is what a daemon does about SIGHUP.
+// daemonTLS loads the files of a daemon, whose certificate must be for its role.
+func daemonTLS(c config.TLS, role tlsconf.Role) (*tlsconf.Source, error) {
+	src, err := tlsSource(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := src.Require(role); err != nil {
+		return nil, &codedError{code: exitUsage, err: fmt.Errorf("load TLS files: %w", err)}
+	}
+	return src, nil
+}
+
+// reloader is what a daemon does about SIGHUP, and about TLS files that change.
 type reloader struct {
 	log hclog.Logger
 	tls *tlsconf.Source
@@ -46,12 +60,18 @@ type reloader struct {
 }
 
 // watch reloads on every SIGHUP until the returned function is called or ctx
-// ends. A reload that fails changes nothing and is logged.
+// ends. A reload that fails changes nothing and is logged. TLS files that have
+// changed are taken up without a signal.
 func (r *reloader) watch(ctx context.Context) (stop func()) {
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		r.tls.Watch(ctx, r.log.Named("tls"))
+	}()
 	go func() {
 		defer close(done)
 		for {
@@ -67,6 +87,7 @@ func (r *reloader) watch(ctx context.Context) (stop func()) {
 		signal.Stop(hups)
 		cancel()
 		<-done
+		<-watched
 	}
 }
 

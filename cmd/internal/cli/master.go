@@ -11,6 +11,7 @@ import (
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
 	"github.com/hearthd/hearth/internal/priority"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/masterd"
 )
 
@@ -30,7 +31,7 @@ func newMaster(s Streams) *cobra.Command {
 			"overriding those before it. Its addresses are in listening.json of the data directory,\n" +
 			"and in ready.json once it serves as a member of a cluster.",
 		Example: "  hearth master                                    # one master on loopback\n" +
-			"  hearth master --data-dir /var/lib/hearth --bind 10.0.0.1 \\\n" +
+			"  hearth master --data-dir /var/lib/hearth --bind 10.0.0.1 --tls-dir /etc/hearth/tls \\\n" +
 			"    --join 10.0.0.2:7072,10.0.0.3:7072 --bootstrap-expect 3",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +42,7 @@ func newMaster(s Streams) *cobra.Command {
 			log := newLogger("hearth", conf.Log, s.Err)
 			warn(log, warnings)
 			preferMaster(log)
-			source, err := tlsSource(conf.TLS)
+			source, err := daemonTLS(conf.TLS, tlsconf.RoleMaster)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func newWorker(s Streams) *cobra.Command {
 			"The commands below speak to the worker that runs on --data-dir. After `worker restart` or\n" +
 			"`worker stop --keep` executors run on, and the next start takes them over.",
 		Example: "  hearth worker                                    # all there is, to a master on loopback\n" +
-			"  hearth worker --data-dir /var/lib/hearth --bind 10.0.0.9 \\\n" +
+			"  hearth worker --data-dir /var/lib/hearth --bind 10.0.0.9 --tls-dir /etc/hearth/tls \\\n" +
 			"    --masters 10.0.0.1,10.0.0.2,10.0.0.3 --cores 16 --memory 64g --label rack=a7\n" +
 			"  hearth worker restart --data-dir /var/lib/hearth # take up a new version or new settings",
 		Args: cobra.NoArgs,
@@ -51,7 +51,7 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	}
 	log := newLogger("hearth", conf.Log, s.Err)
 	warn(log, warnings)
-	source, err := tlsSource(conf.TLS)
+	source, err := daemonTLS(conf.TLS, tlsconf.RoleWorker)
 	if err != nil {
 		return err
 	}
