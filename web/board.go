@@ -93,6 +93,12 @@ type Totals struct {
 	Restless int // workers that are neither ALIVE nor gone
 }
 
+// Worker counts the workers in a state.
+func (t Totals) Worker(state string) int { return t.Workers[model.WorkerState(state)] }
+
+// App counts the applications in a state.
+func (t Totals) App(state string) int { return t.Apps[model.AppState(state)] }
+
 // totals are the sums that the board has made.
 func (s *Snapshot) totals() Totals { return s.sums }
 

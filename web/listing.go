@@ -14,7 +14,7 @@ import (
 // query is what a request asks of a table: ?q=, ?state=, ?sort=, ?page= and ?rows=. What it does not understand it ignores.
 type query struct {
 	Text  string // lower case
-	State string
+	State string // upper case
 	Sort  string // a column; with "-" in front, downwards
 	Page  int    // from 1
 	Rows  int
@@ -26,7 +26,7 @@ type query struct {
 func readQuery(r *http.Request) query {
 	v := r.URL.Query()
 	q := query{
-		Text: strings.ToLower(trim(v.Get("q"), maxQuery)), State: trim(v.Get("state"), maxQuery), Sort: trim(v.Get("sort"), maxQuery),
+		Text: strings.ToLower(trim(v.Get("q"), maxQuery)), State: strings.ToUpper(trim(v.Get("state"), maxQuery)), Sort: trim(v.Get("sort"), maxQuery),
 		Page: 1, Rows: PageRows, path: r.URL.Path, values: url.Values{},
 	}
 	if n, err := strconv.Atoi(v.Get("page")); err == nil && n > 1 {
@@ -139,7 +139,7 @@ func page[T any](list []T, q query, state func(*T) string, texts func(*T) []stri
 
 // matches applies the filter to one row.
 func (q query) matches(state string, texts func() []string) bool {
-	if q.State != "" && !strings.EqualFold(q.State, state) {
+	if q.State != "" && q.State != state {
 		return false
 	}
 	if q.Text == "" {

@@ -33,7 +33,7 @@ type logPart struct {
 func (h *Handler) readLog(r *http.Request, offset, limit int64) (logPart, error) {
 	ref, err := model.ParseExecutorRef(r.PathValue("app") + "/" + r.PathValue("executor"))
 	if err != nil {
-		return logPart{}, err
+		return logPart{}, fmt.Errorf("%w: %w", model.ErrInvalid, err)
 	}
 	part := logPart{Ref: ref, Stream: rpc.LogStream(r.PathValue("stream")), From: max(0, offset), To: max(0, offset)}
 	if part.Stream != rpc.LogStdout && part.Stream != rpc.LogStderr {
