@@ -22,6 +22,13 @@ TOOL_golangci-lint      := github.com/golangci/golangci-lint/v2/cmd/golangci-lin
 TOOL_benchstat          := golang.org/x/perf/cmd/benchstat
 TOOL_gotestsum          := gotest.tools/gotestsum
 
+# nfpm has a module of its own: what it needs and what the linters need exclude
+# each other.
+$(TOOLS)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) -C tools/nfpm build -o $@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@touch $@
+
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) -C tools build -o $@ $(TOOL_$*)
@@ -200,6 +207,36 @@ golden: ## rewrite transcripts and golden files; review the diff
 		UPDATE=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $$dir $$args; \
 	done
 
+# --- packages ----------------------------------------------------------------
+
+# Times in packages are that of the commit, so that the same commit gives the same
+# bytes everywhere. The version is the one that the binary says of itself.
+PACKAGES_FOR ?= amd64 arm64
+PACKAGE_DIR  ?= $(CURDIR)/dist
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+.PHONY: package
+package: $(TOOLS)/nfpm ## deb, rpm and OCI images for PACKAGES_FOR, in dist/
+	@rm -rf $(PACKAGE_DIR) $(CACHE)/package && mkdir -p $(PACKAGE_DIR) $(CACHE)/package
+	@for arch in $(PACKAGES_FOR); do \
+		echo "build for $$arch"; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/package/hearth-$$arch ./cmd/hearth; \
+	done
+	@$(GO) build -o $(CACHE)/package/dist ./cmd/internal/dist
+	@version="$$($(GO) version -m $(CACHE)/package/hearth-$(firstword $(PACKAGES_FOR)) | awk '$$1 == "mod" { print $$3 }')"; \
+	version="$${version#v}"; \
+	$(CACHE)/package/dist manual -version "$$version" -configuration docs/configuration.md $(CACHE)/package; \
+	for arch in $(PACKAGES_FOR); do \
+		for kind in deb rpm; do \
+			VERSION="$$version" ARCH=$$arch BINARY=$(CACHE)/package/hearth-$$arch GENERATED=$(CACHE)/package \
+				$(TOOLS)/nfpm package --config deploy/package/nfpm.yaml --packager $$kind --target $(PACKAGE_DIR)/; \
+		done; \
+		$(CACHE)/package/dist image -version "$$version" -arch $$arch -binary $(CACHE)/package/hearth-$$arch $(PACKAGE_DIR)/image-$$arch; \
+		mv $(PACKAGE_DIR)/image-$$arch/image.tar "$(PACKAGE_DIR)/hearth_$${version//+/-}_$$arch.oci.tar"; \
+	done
+	@$(CACHE)/package/dist sums $(PACKAGE_DIR)
+	@cat $(PACKAGE_DIR)/SHA256SUMS
+
 # --- reports -----------------------------------------------------------------
 
 .PHONY: cover
@@ -239,3 +276,19 @@ check-all: ## every check there is, which takes more than an hour
 	@$(MAKE) --no-print-directory ci
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
+
+# --- benchmarks beside peers ---------------------------------------------------
+# A peer that cannot be built, for want of its modules, is missing: claims about
+# it fail, and nothing else does.
+
+BENCH_DIR ?= /var/tmp
+
+.PHONY: bench-peers
+bench-peers: # etcd, and Raft with stores in memory, at .cache/peers
+	@mkdir -p $(CACHE)/peers && rm -f $(CACHE)/peers/etcd $(CACHE)/peers/memraft
+	-$(GO) -C bench/peers build -o $(CACHE)/peers/ ./etcd ./memraft
+
+.PHONY: bench-place
+bench-place: build bench-peers ## durable placements beside etcd, in turns (PAIRS=n, BENCH_DIR=directory on a disk)
+	bin/hearth bench place --dir $(BENCH_DIR) --pairs $(PAIRS) \
+		--etcd "$$(ls $(CACHE)/peers/etcd 2>/dev/null)" --memraft "$$(ls $(CACHE)/peers/memraft 2>/dev/null)"

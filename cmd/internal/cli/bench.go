@@ -24,8 +24,8 @@ func newBench(s Streams) *cobra.Command {
 }
 
 // benchCommands are the verbs below hearth bench.
-func benchCommands(Streams) []*cobra.Command {
-	return nil
+func benchCommands(s Streams) []*cobra.Command {
+	return []*cobra.Command{newBenchPlace(s)}
 }
 
 // benchFlags are those of every benchmark.
