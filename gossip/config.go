@@ -80,6 +80,9 @@ type Config struct {
 	Join []string
 	// Keys are the gossip keys of 16, 24 or 32 bytes, the first one encrypts; none means no encryption.
 	Keys [][]byte
+	// KeyringFile keeps the keys as they were exchanged at run time, for the next start; empty means that they begin with
+	// Keys each time. Without Keys there is no encryption and no file.
+	KeyringFile string
 	// Logger is required.
 	Logger hclog.Logger
 	// Rand gives the jitter of the join loop and is used by nothing else afterwards; nil means seeded from the clock.
@@ -161,7 +164,11 @@ func (c Config) serfConfig(w *wire, a *admission, events chan<- serf.Event, deaf
 	m.DeadNodeReclaimTime = DeadNodeReclaimTime
 	m.Logger, m.LogOutput = logger, nil
 	if len(c.Keys) > 0 {
-		if m.Keyring, err = memberlist.NewKeyring(c.Keys, c.Keys[0]); err != nil {
+		keys, err := openRing(c.KeyringFile, c.Keys)
+		if err != nil {
+			return nil, err
+		}
+		if m.Keyring, err = memberlist.NewKeyring(keys, keys[0]); err != nil {
 			return nil, fmt.Errorf("make key ring of %s: %w", c.NodeID, err)
 		}
 	}
@@ -182,6 +189,9 @@ func (c Config) serfConfig(w *wire, a *admission, events chan<- serf.Event, deaf
 	s.BroadcastTimeout = BroadcastTimeout
 	s.LeavePropagateDelay = LeavePropagateDelay
 	s.MinQueueDepth = MinQueueDepth
+	if m.Keyring != nil {
+		s.KeyringFile = c.KeyringFile
+	}
 	s.DisableCoordinates = true // nobody asks for network distances
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/serf/serf"
 )
 
@@ -37,6 +38,9 @@ type Gossip struct {
 	deaf   chan string // peers without datagrams, for watchDatagrams
 
 	tagsMu sync.Mutex // serialises SetTags, which serf does not
+
+	keysMu sync.Mutex          // one question or order about keys at a time
+	ring   *memberlist.Keyring // nil without encryption; set by Start
 
 	seedMu sync.Mutex
 	seeds  []string      // Config.Join and what AddSeeds brought
@@ -100,7 +104,7 @@ func (g *Gossip) Start() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip of %s: %w", g.cfg.NodeID, err), w.Shutdown())
 	}
-	g.wire, g.serf = w, s
+	g.wire, g.serf, g.ring = w, s, conf.MemberlistConfig.Keyring
 	g.drains.Add(3)
 	go func() {
 		defer g.drains.Done()
