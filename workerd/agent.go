@@ -41,6 +41,7 @@ type agent struct {
 	meet func(serfSeeds []string)
 
 	keepers  *keepers              // what runs the processes
+	programs *programCache         // what applications run as their executors
 	adopted  []effect              // what is to be done at the start of run
 	heritage Heritage              // what the last start has left
 	foreign  model.ClusterIdentity // of masters that have refused this worker; zero if none has

@@ -81,6 +81,12 @@ func (l *launcher) prepare(o *model.LaunchOrder, masters []string) (keeper.Start
 	}, nil
 }
 
+// runProgram makes the process that of an application's own program instead of Hearth's executor.
+func runProgram(req *keeper.StartRequest, program string) {
+	req.Argv = []string{program}
+	req.Header = header(req.Argv)
+}
+
 // writeFiles puts the secret and the application's files into dir. Nothing is overwritten, and no
 // name leads out of dir.
 func writeFiles(dir, secret string, files []model.File) error {

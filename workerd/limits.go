@@ -23,6 +23,9 @@ const (
 	// KeeperRestartWindow is the window of MaxKeeperRestarts.
 	KeeperRestartWindow = 10 * time.Minute
 
+	// MaxProgramCacheBytes is how much disk the programs of applications take; see programCache.
+	MaxProgramCacheBytes = 4 << 30
+
 	// undialledBeforeProxy is how often the named leader may be out of reach before a standby is
 	// asked to pass the session on.
 	undialledBeforeProxy = 3
@@ -65,12 +68,19 @@ const (
 	keeperPoll         = 5 * time.Millisecond
 	orphanTimeout      = 20 * time.Second
 	cleanupInterval    = 10 * time.Minute
-	followPoll         = 100 * time.Millisecond
-	shutdownTimeout    = 2 * time.Second
-	gossipTimeout      = 3 * time.Second
-	minBeat            = 10 * time.Millisecond
-	maxBeat            = time.Minute
-	minDeath           = 50 * time.Millisecond
-	silentBeats        = 3 // beats in a row without a word after which a leader may be left
-	maxDeath           = time.Hour
+	// programWait is how long a launch waits for its program: less than model.LaunchingMilli, after
+	// which the leader kills it. programFetchTimeout bounds the transfer, which goes on without it for
+	// the next launch; programPatience is how long nothing may come.
+	programWait         = 50 * time.Second
+	programFetchTimeout = 10 * time.Minute
+	programPatience     = 10 * time.Second
+	programKillPoll     = 200 * time.Millisecond
+	followPoll          = 100 * time.Millisecond
+	shutdownTimeout     = 2 * time.Second
+	gossipTimeout       = 3 * time.Second
+	minBeat             = 10 * time.Millisecond
+	maxBeat             = time.Minute
+	minDeath            = 50 * time.Millisecond
+	silentBeats         = 3 // beats in a row without a word after which a leader may be left
+	maxDeath            = time.Hour
 )

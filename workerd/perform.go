@@ -20,7 +20,11 @@ func (a *agent) perform(effects []effect) {
 	for _, e := range effects {
 		switch e.kind {
 		case effectStart:
-			a.job(func(ctx context.Context) { a.start(ctx, e) })
+			if e.launch.Spec.Program.Set() {
+				a.startProgram(e)
+			} else {
+				a.job(func(ctx context.Context) { a.start(ctx, e) })
+			}
 		case effectKill:
 			a.job(func(ctx context.Context) { a.kill(ctx, e) })
 		case effectForget:
@@ -60,6 +64,9 @@ func (a *agent) start(ctx context.Context, e effect) {
 	if err != nil {
 		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
+	}
+	if e.program != "" {
+		runProgram(&req, e.program)
 	}
 	if req.Leased {
 		if err := a.contact.renew(ctx, k); err != nil {

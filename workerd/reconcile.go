@@ -32,6 +32,8 @@ type effect struct {
 	grace  time.Duration
 	launch *model.LaunchOrder
 	app    model.AppID
+	// program is the file that a start runs; "" = what the launcher says.
+	program string
 }
 
 // executor is one executor that the leader has not yet been told, or not yet acknowledged, to be

@@ -83,6 +83,7 @@ type parts struct {
 	journal  openedJournal
 	masters  *masterList
 	dir      *workDir
+	programs *programCache
 	keepers  *keepers
 	grpcL    net.Listener
 	httpL    net.Listener
@@ -117,6 +118,7 @@ func (w *Worker) steps() []step {
 		{"HTTP listener", w.listenHTTP, func(p *parts) error { return closed(p.httpL.Close()) }},
 		{"gossip", w.startGossip, func(p *parts) error { return p.gossip.Close() }},
 		{"offer", w.makeOffer, nil},
+		{"programs", w.openPrograms, func(p *parts) error { p.programs.close(); return nil }},
 		{"keeper", w.startKeeper, func(p *parts) error { return p.keepers.close() }},
 	}
 }
@@ -292,6 +294,11 @@ func (w *Worker) makeOffer(_ context.Context, p *parts) error {
 	return nil
 }
 
+func (w *Worker) openPrograms(_ context.Context, p *parts) (err error) {
+	p.programs, err = openProgramCache(filepath.Join(p.dir.path, programsDir), MaxProgramCacheBytes, w.log.Named("programs"), driverSource(w.dialer()))
+	return err
+}
+
 // startKeeper rebuilds the table from the journal and brings it into line with what runs.
 func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 	open := w.deps.Runner
@@ -313,10 +320,11 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 			worker: p.id.id, dir: p.dir, executor: slices.Clone(w.deps.ExecutorExe), environ: w.deps.Environ,
 			logURL: w.webURL(p),
 		},
-		cleanup: cleanup,
-		calls:   make(chan func()),
-		done:    make(chan struct{}),
-		slots:   make(chan struct{}, maxStartsInFlight),
+		programs: p.programs,
+		cleanup:  cleanup,
+		calls:    make(chan func()),
+		done:     make(chan struct{}),
+		slots:    make(chan struct{}, maxStartsInFlight),
 	}
 	a.table.restore(p.journal.records)
 	entries, err := keepers.connect(ctx, a.table.processes())
