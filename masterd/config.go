@@ -40,6 +40,10 @@ type Config struct {
 	// certificate too.
 	HTTPCertOptional bool
 
+	// TokensRequired: a certificate, or being on this machine, is not enough for
+	// people; they need a token (ADR 0028).
+	TokensRequired bool
+
 	Version string
 }
 
@@ -49,6 +53,8 @@ type Deps struct {
 	// ServerTLS and ClientTLS secure gRPC and Raft; nil = plain TCP.
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
+	// GossipKeys encrypt gossip from the first start on; none means plain.
+	GossipKeys [][]byte
 	// Certificate tells from when until when the own certificate is valid, for
 	// metrics; nil without TLS.
 	Certificate func() (from, until time.Time)

@@ -195,12 +195,13 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	l.rebuild(m.fsm.View())   //nolint:contextcheck // pursuits end with the scope
 	workers := len(l.workers) // sessions change it from setLeading on
 	for name, loop := range map[string]func(context.Context) error{
-		"scheduler":  l.runScheduler,
-		"liveness":   l.runLiveness,
-		"deadlines":  l.runDeadlines,
-		"membership": l.runMembership,
-		"quarantine": l.runQuarantine,
-		"autopilot":  m.runAutopilot,
+		"scheduler":   l.runScheduler,
+		"liveness":    l.runLiveness,
+		"deadlines":   l.runDeadlines,
+		"membership":  l.runMembership,
+		"quarantine":  l.runQuarantine,
+		"autopilot":   m.runAutopilot,
+		"first token": l.runFirstToken,
 	} {
 		group.Go(func() error { return l.runLoop(gctx, name, loop) })
 	}

@@ -39,6 +39,7 @@ type Master struct {
 	hash     *hashLog
 
 	alarms  *alarmBook
+	access  *access
 	metrics *metrics
 
 	grpcLis net.Listener
@@ -95,6 +96,7 @@ func New(cfg Config, deps Deps) (*Master, error) {
 		hash:   newHashLog(),
 		ready:  make(chan struct{}),
 	}
+	m.access = &access{m: m, required: m.cfg.TokensRequired, notes: newAuditBook()}
 	steps := m.steps()
 	for n, s := range steps {
 		if err := s.do(); err != nil {
@@ -204,12 +206,14 @@ func (m *Master) openServices() error {
 		Logger:     m.log.Named("rpc"),
 		Leader:     leaderInfo{m},
 		Peers:      m.forwards.get,
+		Access:     m.access,
 		Observe:    m.metrics.rpc.Observe,
 	}, rpc.Services{
 		Cluster: clusterService{m},
 		Workers: sessionService{m},
 		Drivers: sessionService{m},
 		Peer:    peerService{m},
+		Access:  accessService{m},
 	})
 	return nil
 }
@@ -235,6 +239,7 @@ func (m *Master) Run(ctx context.Context) error {
 	g.Add("bootstrap", m.bootstrap, nil)
 	g.Add("hash reports", m.reportHashes, nil)
 	g.Add("alarms", m.watchAlarms, nil)
+	g.Add("audit", m.writeAudit, nil)
 	g.Add("http", m.serveHTTP, nil)
 	g.Add("count of leaders", m.countLeaders, nil)
 	g.Add("grpc", m.server.Run, nil)

@@ -35,7 +35,7 @@ func (m *Master) commit(ctx context.Context, call rpc.CallInfo, cmd *replogv1.Co
 	if err := model.ValidRequestID(call.RequestID); err != nil {
 		return fsm.Result{}, err
 	}
-	cmd.RequestId, cmd.Base, cmd.Principal = call.RequestID, call.Base, call.Principal
+	stamp(cmd, call)
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	res, err := m.node.Propose(ctx, cmd)
@@ -46,6 +46,12 @@ func (m *Master) commit(ctx context.Context, call rpc.CallInfo, cmd *replogv1.Co
 		return fsm.Result{}, err
 	}
 	return res, res.Err()
+}
+
+// stamp says on a command whose call it stands for.
+func stamp(cmd *replogv1.Command, call rpc.CallInfo) {
+	cmd.RequestId, cmd.Base = call.RequestID, call.Base
+	cmd.Principal, cmd.Credential, cmd.From, cmd.OwnOnly = call.Principal, call.Credential, call.From, call.OwnOnly
 }
 
 // takesCommands reports whether this master may propose what clients ask.

@@ -59,10 +59,12 @@ func submissionCommand(call rpc.CallInfo, sub rpc.Submission) (*replogv1.Command
 	if err := sub.Spec.Validate(); err != nil {
 		return nil, fmt.Errorf("register application %q: %w", sub.Spec.Name, err)
 	}
-	return &replogv1.Command{
-		RequestId: sub.RequestID, Base: sub.Base, Principal: call.Principal,
+	call.RequestID, call.Base = sub.RequestID, sub.Base
+	cmd := &replogv1.Command{
 		Kind: &replogv1.Command_RegisterApp{RegisterApp: &replogv1.RegisterApp{
 			Spec: fsm.SpecToProto(sub.Spec), Token: randomHex(16),
 		}},
-	}, nil
+	}
+	stamp(cmd, call)
+	return cmd, nil
 }

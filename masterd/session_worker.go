@@ -110,7 +110,9 @@ func (s *workerSession) admit() error {
 // register commits the worker's Hello. rehello is not empty if the worker must
 // come again under a new incarnation.
 func (s *workerSession) register(ctx context.Context) (rehello string, err error) {
-	err = s.l.m.propose(ctx, registerWorkerCommand(s.hello))
+	cmd := registerWorkerCommand(s.hello)
+	cmd.GetRegisterWorker().Certificate = rpc.CertificateOf(ctx)
+	err = s.l.m.propose(ctx, cmd)
 	if isRejected(err, model.RejectIncarnation) {
 		return fmt.Sprintf("declared dead: incarnation %d is over", s.hello.Incarnation), nil
 	}

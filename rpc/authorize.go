@@ -25,8 +25,9 @@ type AccessPolicy interface {
 	// certificate, or no certificate where there is no TLS, is not enough.
 	TokensRequired() bool
 	// Token finds the token with this hash that is accepted now. A replica that
-	// may lag waits for it a moment, within ctx.
-	Token(ctx context.Context, h model.TokenHash) (model.Token, bool)
+	// may lag waits for it a moment, within ctx. The error is model.ErrNotFound,
+	// or model.ErrUnavailable from a replica that cannot know.
+	Token(ctx context.Context, h model.TokenHash) (model.Token, error)
 	// Note takes a line for the audit trail: a refusal, or a change that no
 	// command of the log stands for. It must not block.
 	Note(line model.AuditLine)
@@ -75,7 +76,9 @@ func (s *Server) authorize(ctx context.Context, name string, req any) (context.C
 		caller, err = s.admit(ctx, name, r, caller)
 	}
 	if err != nil {
-		s.refused(caller, name, req, err)
+		if isRefusal(err) {
+			s.refused(caller, name, req, err)
+		}
 		return ctx, err
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
@@ -158,9 +161,12 @@ func person(ctx context.Context, policy AccessPolicy, c Caller, text string) (Ca
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", model.ErrUnauthenticated, err)
 	}
-	token, ok := policy.Token(ctx, model.HashBearer(secret))
-	if !ok {
+	token, err := policy.Token(ctx, model.HashBearer(secret))
+	switch {
+	case errors.Is(err, model.ErrNotFound):
 		return c, errBadToken
+	case err != nil:
+		return c, fmt.Errorf("look up the token: %w", err)
 	}
 	c.Person, c.Credential, c.Role = token.Name, string(token.ID), token.Role
 	return c, nil
@@ -195,7 +201,7 @@ func (s *Server) judged(ctx context.Context, name string, m method, req any, err
 		line := CallerOf(ctx).line(name, req)
 		line.Outcome = model.AuditOK
 		s.cfg.Access.Note(line)
-	case err != nil && isRefusal(err) && (m.changes || errors.Is(err, model.ErrUnauthenticated)):
+	case err != nil && isRefusal(err) && (m.changes || m.by == byLeaderStream || errors.Is(err, model.ErrUnauthenticated)):
 		s.refused(CallerOf(ctx), name, req, err)
 	}
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,13 +22,26 @@ func AuthorizeHTTP(policy AccessPolicy, r *http.Request, want model.Role) (Calle
 	if err == nil && !c.Role.Includes(want) {
 		err = fmt.Errorf("%w: this needs the role %s; %s has the role %s", model.ErrRefused, want, c.Person, c.Role)
 	}
-	if err != nil && policy != nil {
+	if err != nil && policy != nil && isRefusal(err) {
 		line := c.line(r.Method, nil)
 		line.Action, line.Object = "http "+printable(r.Method), printable(r.URL.Path)
 		line.Outcome, line.Reason = model.AuditRefused, model.TrimReason(err.Error())
 		policy.Note(line)
 	}
 	return c, err
+}
+
+// RefuseHTTP answers a request that AuthorizeHTTP has turned away.
+func RefuseHTTP(w http.ResponseWriter, err error) {
+	code := http.StatusServiceUnavailable
+	switch {
+	case errors.Is(err, model.ErrUnauthenticated):
+		code = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hearth"`)
+	case errors.Is(err, model.ErrRefused):
+		code = http.StatusForbidden
+	}
+	http.Error(w, err.Error(), code)
 }
 
 func httpCaller(policy AccessPolicy, r *http.Request) (Caller, error) {

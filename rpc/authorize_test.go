@@ -35,9 +35,12 @@ type people struct {
 
 func (p *people) TokensRequired() bool { return p.required }
 
-func (p *people) Token(_ context.Context, h model.TokenHash) (model.Token, bool) {
+func (p *people) Token(_ context.Context, h model.TokenHash) (model.Token, error) {
 	t, ok := p.tokens[h]
-	return t, ok
+	if !ok {
+		return t, model.ErrNotFound
+	}
+	return t, nil
 }
 
 func (p *people) Note(l model.AuditLine) {
@@ -156,6 +159,8 @@ Cluster/Workers              m     v s o C
 Cluster/Settings             m     v s o C
 Cluster/RaftServers          m     v s o C
 Cluster/GossipMembers        m     v s o C
+Cluster/GossipKeys           m     v s o C
+Cluster/ChangeGossipKeys     m         o C
 Cluster/ReadLog              m     v s o C
 Cluster/RegisterApp          m       s o C
 Cluster/RegisterApps         m       s o C
