@@ -65,7 +65,7 @@ type share struct {
 // the free cores of all candidates together; that bound never binds, because
 // each worker is asked for its own.
 type assignment struct {
-	demand *Demand
+	demand Demand
 	steps  int // that may still be handed out
 	starts int // executors that may still be started
 	// bound is the most executors of the plan; cut says that more were wanted.
@@ -90,7 +90,7 @@ func (a *assignment) reset(d *Demand, bound int) {
 		steps /= d.Profile.Cores
 	}
 	*a = assignment{
-		demand: d, steps: max(steps, 0), starts: max(d.Wanted-d.Live, 0), bound: bound,
+		demand: *d, steps: max(steps, 0), starts: max(d.Wanted-d.Live, 0), bound: bound,
 		shares: a.shares[:0], active: a.active[:0],
 	}
 	if !d.oneEach() { // each step is an executor
@@ -107,7 +107,7 @@ func (a *assignment) offer(ref int32, f *model.Free) bool {
 	if !a.open() {
 		return false
 	}
-	s := share{ref: ref, steps: 1, most: mostSteps(f, a.demand)}
+	s := share{ref: ref, steps: 1, most: mostSteps(f, &a.demand)}
 	if s.most == 0 {
 		return true
 	}

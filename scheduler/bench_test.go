@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -60,4 +62,87 @@ func servedApps(c *cluster, n int) {
 		a := c.app(fmt.Sprint("served", i), 0, model.Profile{Cores: 1, MemoryMiB: 1024})
 		a.Targets[0], a.Live[0] = 2, 2
 	}
+}
+
+// BenchmarkTake measures one decision and its reservation, each with a release:
+// an executor of a mixed size on workers of mixed sizes that are seven tenths
+// full.
+func BenchmarkTake(b *testing.B) {
+	for _, policy := range model.SelectionPolicies() {
+		for _, n := range []int{100, 5000, 50_000} {
+			b.Run(fmt.Sprintf("%s/workers=%d", policy, n), func(b *testing.B) {
+				c := newChurn(policy, n)
+				b.ReportAllocs()
+				before := cpuTime(b)
+				for b.Loop() {
+					c.turn(b)
+				}
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+			})
+		}
+	}
+}
+
+// churn is a pool in which executors come and go.
+type churn struct {
+	pool   *Pool
+	live   []churned // a ring, the oldest at next
+	next   int
+	shares []Share
+}
+
+type churned struct {
+	share Share
+	prof  model.Profile
+}
+
+func newChurn(policy model.SelectionPolicy, n int) *churn {
+	c := &churn{pool: NewPool(policy)}
+	total := 0
+	for i := range n {
+		size := 16 << (i % 3)
+		total += size
+		c.pool.Set(&model.Worker{
+			ID: model.WorkerID(fmt.Sprintf("worker-%05d", i)), State: model.WorkerAlive,
+			Offer: model.Offer{Cores: size, MemoryMiB: int64(size) * 4096},
+		}, model.Usage{})
+	}
+	c.live = make([]churned, total*7/10/4)
+	for range c.live {
+		c.place()
+	}
+	return c
+}
+
+// place puts an executor of 1 to 8 cores, four on average, into the ring.
+func (c *churn) place() bool {
+	i := c.next
+	prof := model.Profile{Cores: []int{1, 8, 2, 5, 4}[i%5], MemoryMiB: []int64{1024, 8192, 3000}[i%3]}
+	c.shares = c.pool.Take(Demand{Profile: prof, CoresLeft: prof.Cores, Wanted: 1, SpreadOut: true}, c.shares[:0])
+	if len(c.shares) != 1 {
+		return false
+	}
+	c.live[i] = churned{c.shares[0], prof}
+	c.next = (i + 1) % len(c.live)
+	return true
+}
+
+// turn ends the oldest executor and starts one.
+func (c *churn) turn(b *testing.B) {
+	e := &c.live[c.next]
+	c.pool.Give(e.share, e.prof)
+	if !c.place() {
+		b.Fatal("an executor found no place")
+	}
+}
+
+// cpuTime is what this process has used of the processors, which a busy machine
+// distorts less than the time of day.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

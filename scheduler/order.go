@@ -17,7 +17,7 @@ const (
 
 // trackedResources is how many names of custom resources the index knows;
 // others are looked at worker by worker.
-const trackedResources = len(capacity{}) - dimResources
+const trackedResources = dimensions - dimResources
 
 const labelBits = 32
 
@@ -55,14 +55,18 @@ func (o order) key(cores int, memoryMiB int64, label uint32) uint64 {
 	return rank<<labelBits | uint64(label)
 }
 
+// dims are the dimensions to track.
+func (o order) dims() []int {
+	switch {
+	case o.cores:
+		return []int{dimMemory}
+	case o.memory:
+		return []int{dimCores}
+	}
+	return []int{dimCores, dimMemory}
+}
+
 // tracked turns what is free or needed into a capacity.
-func (o order) tracked(cores int, memoryMiB int64) capacity {
-	var c capacity
-	if !o.cores {
-		c[dimCores] = int32(cores)
-	}
-	if !o.memory {
-		c[dimMemory] = int32(memoryMiB)
-	}
-	return c
+func tracked(cores int, memoryMiB int64) capacity {
+	return capacity{dimCores: int32(cores), dimMemory: int32(memoryMiB)}
 }

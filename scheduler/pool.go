@@ -22,7 +22,10 @@ type Pool struct {
 	slots []slot
 	byID  map[model.WorkerID]int32
 	ranks []int32 // slots by ascending id
-	names []string
+	// addresses are the custom resources of the workers that have some, and
+	// names those that the tree tracks.
+	addresses []addresses
+	names     []string
 	// parked are slots that were found blocked; they are asked again before
 	// the next pass.
 	parked []int32
@@ -31,15 +34,15 @@ type Pool struct {
 	cursor cursor
 }
 
-// slot is one worker.
+// slot is one worker: less than a cache line, since a decision in a large
+// cluster costs what it touches.
 type slot struct {
-	worker *model.Worker
-	free   model.Free
-	label  uint32
-	place  place
-	// ownUsed says that free.Used belongs to the pool and may be written.
-	ownUsed bool
-	key     uint64 // where it is in the tree
+	worker        *model.Worker
+	key           uint64 // where it is in the tree
+	cores, memory int32  // free; model's limits keep them in range
+	label         uint32
+	addresses     int32 // position + 1 in Pool.addresses; 0 = none
+	place         place
 }
 
 // place is where a slot is.
@@ -51,10 +54,17 @@ const (
 	parked
 )
 
+// addresses are the custom resources of one worker.
+type addresses struct {
+	offered, used model.Resources
+	own           bool // used belongs to the pool and may be written
+}
+
 // NewPool returns a pool without workers. An unknown policy is
 // model.CoresFreeDesc.
 func NewPool(policy model.SelectionPolicy) *Pool {
-	return &Pool{order: orderOf(policy), tree: newTree(), byID: make(map[model.WorkerID]int32)}
+	o := orderOf(policy)
+	return &Pool{order: o, tree: newTree(o.dims()...), byID: make(map[model.WorkerID]int32)}
 }
 
 // Len counts the workers that have a core left and are not known to be blocked.
@@ -70,43 +80,60 @@ func (p *Pool) Set(w *model.Worker, used model.Usage) {
 		p.byID[w.ID] = at
 		p.rank(at)
 	}
-	for name := range w.Offer.Resources {
-		p.track(name)
-	}
 	s := &p.slots[at]
-	s.worker, s.free, s.ownUsed = w, model.FreeOf(w.Offer, used), false
+	s.worker = w
+	s.cores, s.memory = int32(w.Offer.Cores-used.Cores), int32(w.Offer.MemoryMiB-used.MemoryMiB)
+	if len(w.Offer.Resources) > 0 || s.addresses > 0 {
+		p.setAddresses(s, w.Offer.Resources, used.Resources)
+	}
 	p.settle(at)
+}
+
+// setAddresses gives each name a dimension of the tree while there are any.
+// Workers that came before have none of it, and that is what the tree says.
+func (p *Pool) setAddresses(s *slot, offered, used model.Resources) {
+	if s.addresses == 0 {
+		p.addresses = append(p.addresses, addresses{})
+		s.addresses = int32(len(p.addresses))
+	}
+	p.addresses[s.addresses-1] = addresses{offered: offered, used: used}
+	for name := range offered {
+		if len(p.names) < trackedResources && !slices.Contains(p.names, name) {
+			p.tree.dims = append(p.tree.dims, dimResources+len(p.names))
+			p.names = append(p.names, name)
+		}
+	}
 }
 
 // Remove takes out a worker that may not get executors. Unknown ones are fine.
 func (p *Pool) Remove(id model.WorkerID) {
 	if at, known := p.byID[id]; known {
-		s := &p.slots[at]
-		s.free = model.Free{}
+		p.slots[at].cores = 0
 		p.settle(at)
 	}
 }
 
-// track gives a custom resource a dimension while there are any. Workers that
-// came before have none of it, and that is what their capacity says.
-func (p *Pool) track(name string) {
-	if len(p.names) < trackedResources && !slices.Contains(p.names, name) {
-		p.names = append(p.names, name)
+// free is what a worker has left.
+func (p *Pool) free(s *slot) model.Free {
+	f := model.Free{Cores: int(s.cores), MemoryMiB: int64(s.memory)}
+	if s.addresses > 0 {
+		a := &p.addresses[s.addresses-1]
+		f.Offered, f.Used = a.offered, a.used
 	}
+	return f
 }
 
 // settle puts a slot where its free resources belong.
 func (p *Pool) settle(at int32) {
 	s := &p.slots[at]
-	useful := s.free.Cores >= 1 && s.free.MemoryMiB >= 0
-	if s.place == parked && useful {
+	if s.cores < 1 || s.memory < 0 {
+		p.takeOut(at)
 		return
 	}
-	if !useful {
-		p.take(at)
+	if s.place == parked {
 		return
 	}
-	key := p.order.key(s.free.Cores, s.free.MemoryMiB, s.label)
+	key := p.order.key(int(s.cores), int64(s.memory), s.label)
 	if s.place == inTree {
 		if key == s.key {
 			p.tree.set(key, p.capacity(s))
@@ -118,8 +145,8 @@ func (p *Pool) settle(at int32) {
 	s.key, s.place = key, inTree
 }
 
-// take puts a slot outside.
-func (p *Pool) take(at int32) {
+// takeOut puts a slot outside.
+func (p *Pool) takeOut(at int32) {
 	s := &p.slots[at]
 	switch s.place {
 	case inTree:
@@ -133,18 +160,23 @@ func (p *Pool) take(at int32) {
 }
 
 func (p *Pool) capacity(s *slot) capacity {
-	c := p.order.tracked(s.free.Cores, s.free.MemoryMiB)
-	for i, name := range p.names {
-		c[dimResources+i] = int32(max(s.free.FreeAddresses(name), 0))
+	c := tracked(int(s.cores), int64(s.memory))
+	if s.addresses > 0 {
+		f := p.free(s)
+		for i, name := range p.names {
+			c[dimResources+i] = int32(max(f.FreeAddresses(name), 0))
+		}
 	}
 	return c
 }
 
 // need is the capacity that a worker must have for one executor.
 func (p *Pool) need(prof *model.Profile) capacity {
-	c := p.order.tracked(max(prof.Cores, 1), prof.MemoryMiB)
-	for i, name := range p.names {
-		c[dimResources+i] = int32(prof.Resources[name])
+	c := tracked(max(prof.Cores, 1), prof.MemoryMiB)
+	if len(prof.Resources) > 0 {
+		for i, name := range p.names {
+			c[dimResources+i] = int32(prof.Resources[name])
+		}
 	}
 	return c
 }
@@ -183,12 +215,12 @@ func (p *Pool) relabel() {
 	if gap == 0 {
 		panic(fmt.Sprintf("scheduler: %d workers are more than there are labels", len(p.ranks)))
 	}
-	p.tree = newTree()
+	p.tree = newTree(p.tree.dims...)
 	for i, at := range p.ranks {
 		s := &p.slots[at]
 		s.label = uint32(uint64(i+1) * gap)
 		if s.place == inTree {
-			s.key = p.order.key(s.free.Cores, s.free.MemoryMiB, s.label)
+			s.key = p.order.key(int(s.cores), int64(s.memory), s.label)
 			p.tree.insert(s.key, p.capacity(s), at)
 		}
 	}
@@ -199,6 +231,8 @@ type Share struct {
 	Worker    *model.Worker
 	Executors int
 	Cores     int // of each
+	// Addresses are the custom resources of each; nil if they have none.
+	Addresses []model.Resources
 	at        int32
 }
 
@@ -210,12 +244,28 @@ func (p *Pool) Take(d Demand, into []Share) []Share {
 	for _, s := range shares {
 		share := p.share(&d, s)
 		for range share.Executors {
-			p.charge(share.at, share.Cores, &d.Profile)
+			if addrs, _ := p.charge(share.at, share.Cores, &d.Profile); addrs != nil {
+				share.Addresses = append(share.Addresses, addrs)
+			}
 		}
 		p.settle(share.at)
 		into = append(into, share)
 	}
 	return into
+}
+
+// Give takes back what Take has returned for a profile.
+func (p *Pool) Give(share Share, prof model.Profile) {
+	s := &p.slots[share.at]
+	s.cores += int32(share.Executors * share.Cores)
+	s.memory += int32(share.Executors) * int32(prof.MemoryMiB)
+	for _, addrs := range share.Addresses {
+		used := p.ownUsed(s)
+		for name, list := range addrs {
+			used[name] = slices.DeleteFunc(used[name], func(a string) bool { return slices.Contains(list, a) })
+		}
+	}
+	p.settle(share.at)
 }
 
 // assign finds the workers for a demand and what each gets, without charging
@@ -241,7 +291,8 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 			break
 		}
 		s := &p.slots[at]
-		if !model.Fits(s.free, cores, memory, d.Profile.Resources) {
+		free := p.free(s)
+		if !model.Fits(free, cores, memory, d.Profile.Resources) {
 			continue
 		}
 		if blocked != nil && blocked(s.worker.ID) {
@@ -252,7 +303,7 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 		if excluded != nil && excluded(s.worker.ID) {
 			continue
 		}
-		if !p.now.offer(at, &s.free) {
+		if !p.now.offer(at, &free) {
 			break
 		}
 	}
@@ -294,27 +345,34 @@ func (p *Pool) share(d *Demand, s share) Share {
 // false and changes nothing if the executor does not fit.
 func (p *Pool) charge(at int32, cores int, prof *model.Profile) (model.Resources, bool) {
 	s := &p.slots[at]
-	if !model.Fits(s.free, cores, prof.MemoryMiB, prof.Resources) {
+	free := p.free(s)
+	if !model.Fits(free, cores, prof.MemoryMiB, prof.Resources) {
 		return nil, false
 	}
-	addrs, ok := model.TakeAddresses(s.free, prof.Resources)
+	addrs, ok := model.TakeAddresses(free, prof.Resources)
 	if !ok {
 		return nil, false
 	}
-	s.free.Cores -= cores
-	s.free.MemoryMiB -= prof.MemoryMiB
-	if len(addrs) == 0 {
-		return addrs, true
-	}
-	if !s.ownUsed { // the view's map is not ours to write
-		s.free.Used = s.free.Used.Clone()
-		if s.free.Used == nil {
-			s.free.Used = make(model.Resources, len(addrs))
+	s.cores -= int32(cores)
+	s.memory -= int32(prof.MemoryMiB)
+	if len(addrs) > 0 {
+		used := p.ownUsed(s)
+		for name, a := range addrs {
+			used[name] = append(used[name], a...)
 		}
-		s.ownUsed = true
-	}
-	for name, a := range addrs {
-		s.free.Used[name] = append(s.free.Used[name], a...)
 	}
 	return addrs, true
+}
+
+// ownUsed is what is in use of a worker's custom resources, to be written: a
+// copy, since the view's map is not ours.
+func (p *Pool) ownUsed(s *slot) model.Resources {
+	a := &p.addresses[s.addresses-1]
+	if !a.own {
+		a.used, a.own = a.used.Clone(), true
+		if a.used == nil {
+			a.used = make(model.Resources)
+		}
+	}
+	return a.used
 }

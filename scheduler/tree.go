@@ -8,35 +8,29 @@ const fanout = 32
 // neighbour, so even 2^32 entries need fewer.
 const maxDepth = 12
 
+// dimensions is how many quantities a search can ask for at once.
+const dimensions = 4
+
 // capacity is what an entry can give, by dimension, or the most that any entry
-// below a node can give. A dimension that is not tracked is 0 everywhere.
-type capacity [4]int32
-
-// covers reports whether each dimension is at least that of need.
-func (c *capacity) covers(need *capacity) bool {
-	return c[0] >= need[0] && c[1] >= need[1] && c[2] >= need[2] && c[3] >= need[3]
-}
-
-func (c *capacity) raise(by *capacity) {
-	for d, v := range by {
-		c[d] = max(c[d], v)
-	}
-}
+// below a node can give. A dimension that a tree does not track is 0.
+type capacity [dimensions]int32
 
 // node is an inner node or a leaf. In a leaf an entry is (key, capacity,
 // worker's slot); in an inner node it is (a key that is not above any below,
-// the most of each dimension below, node).
+// the most of each dimension below, node). Each quantity is an array of its
+// own, because what a search costs is the cache lines that it touches.
 type node struct {
 	n    int32
 	refs [fanout]int32
 	keys [fanout]uint64
-	caps [fanout]capacity
+	caps [dimensions][fanout]int32
 }
 
 // tree is a B+ tree of unique keys whose inner entries know the most that is
 // to be had below them, so that a search in key order passes over what cannot
 // answer it. Nodes live in one slice and refer to each other by position.
 type tree struct {
+	dims  []int // that are tracked
 	nodes []node
 	spare []int32 // nodes out of use
 	root  int32
@@ -44,7 +38,7 @@ type tree struct {
 	size  int
 }
 
-func newTree() *tree { return &tree{nodes: make([]node, 1)} }
+func newTree(dims ...int) *tree { return &tree{dims: dims, nodes: make([]node, 1)} }
 
 // step is a position in a node.
 type step struct{ node, i int32 }
@@ -67,28 +61,66 @@ func (nd *node) lowerBound(key uint64) int32 {
 	return lo
 }
 
-func (nd *node) insert(i int32, key uint64, c capacity, ref int32) {
+func (t *tree) put(nd *node, i int32, key uint64, c *capacity, ref int32) {
 	copy(nd.keys[i+1:nd.n+1], nd.keys[i:nd.n])
-	copy(nd.caps[i+1:nd.n+1], nd.caps[i:nd.n])
 	copy(nd.refs[i+1:nd.n+1], nd.refs[i:nd.n])
-	nd.keys[i], nd.caps[i], nd.refs[i] = key, c, ref
+	nd.keys[i], nd.refs[i] = key, ref
+	for _, d := range t.dims {
+		copy(nd.caps[d][i+1:nd.n+1], nd.caps[d][i:nd.n])
+		nd.caps[d][i] = c[d]
+	}
 	nd.n++
 }
 
-func (nd *node) remove(i int32) {
+func (t *tree) cut(nd *node, i int32) {
 	copy(nd.keys[i:nd.n-1], nd.keys[i+1:nd.n])
-	copy(nd.caps[i:nd.n-1], nd.caps[i+1:nd.n])
 	copy(nd.refs[i:nd.n-1], nd.refs[i+1:nd.n])
+	for _, d := range t.dims {
+		copy(nd.caps[d][i:nd.n-1], nd.caps[d][i+1:nd.n])
+	}
 	nd.n--
 }
 
+// move appends the entries of a node from a position on to another one.
+func (t *tree) move(to, from *node, i int32) {
+	copy(to.keys[to.n:], from.keys[i:from.n])
+	copy(to.refs[to.n:], from.refs[i:from.n])
+	for _, d := range t.dims {
+		copy(to.caps[d][to.n:], from.caps[d][i:from.n])
+	}
+	to.n += from.n - i
+	from.n = i
+}
+
 // most is the most of each dimension in a node.
-func (nd *node) most() capacity {
-	var m capacity
-	for i := range nd.n {
-		m.raise(&nd.caps[i])
+func (t *tree) most(nd *node) (m capacity) {
+	for _, d := range t.dims {
+		for _, v := range nd.caps[d][:nd.n] {
+			m[d] = max(m[d], v)
+		}
 	}
 	return m
+}
+
+func (t *tree) capacity(nd *node, i int32) (c capacity) {
+	for _, d := range t.dims {
+		c[d] = nd.caps[d][i]
+	}
+	return c
+}
+
+func (t *tree) setCapacity(nd *node, i int32, c *capacity) {
+	for _, d := range t.dims {
+		nd.caps[d][i] = c[d]
+	}
+}
+
+func (t *tree) raise(nd *node, i int32, c *capacity) {
+	for _, d := range t.dims {
+		if c[d] > nd.caps[d][i] {
+			nd.caps[d][i] = c[d]
+		}
+	}
 }
 
 func (t *tree) alloc() int32 {
@@ -110,7 +142,8 @@ func (t *tree) insert(key uint64, c capacity, ref int32) {
 		old, root := t.root, t.alloc()
 		t.root = root
 		t.depth++
-		t.nodes[root].insert(0, t.nodes[old].keys[0], t.nodes[old].most(), old)
+		most := t.most(&t.nodes[old])
+		t.put(&t.nodes[root], 0, t.nodes[old].keys[0], &most, old)
 		t.split(root, 0)
 	}
 	at := t.root
@@ -121,12 +154,14 @@ func (t *tree) insert(key uint64, c capacity, ref int32) {
 			i = t.nodes[at].child(key)
 		}
 		nd := &t.nodes[at]
-		nd.keys[i] = min(nd.keys[i], key)
-		nd.caps[i].raise(&c)
+		if key < nd.keys[i] {
+			nd.keys[i] = key
+		}
+		t.raise(nd, i, &c)
 		at = nd.refs[i]
 	}
 	nd := &t.nodes[at]
-	nd.insert(nd.lowerBound(key), key, c, ref)
+	t.put(nd, nd.lowerBound(key), key, &c, ref)
 }
 
 // split moves the upper half of a full child to a new node beside it.
@@ -134,13 +169,11 @@ func (t *tree) split(at, i int32) {
 	made := t.alloc() // may move the nodes
 	parent := &t.nodes[at]
 	from, to := &t.nodes[parent.refs[i]], &t.nodes[made]
-	const half = fanout / 2
-	copy(to.keys[:], from.keys[half:])
-	copy(to.caps[:], from.caps[half:])
-	copy(to.refs[:], from.refs[half:])
-	from.n, to.n = half, fanout-half
-	parent.caps[i] = from.most()
-	parent.insert(i+1, to.keys[0], to.most(), made)
+	t.move(to, from, fanout/2)
+	most := t.most(from)
+	t.setCapacity(parent, i, &most)
+	most = t.most(to)
+	t.put(parent, i+1, to.keys[0], &most, made)
 }
 
 // find walks to the entry with the key, which must be present, and notes the
@@ -165,10 +198,10 @@ func (t *tree) remove(key uint64) {
 	var path [maxDepth]step
 	leaf := t.find(key, &path)
 	nd := &t.nodes[leaf.node]
-	lost := nd.caps[leaf.i]
-	nd.remove(leaf.i)
+	lost := t.capacity(nd, leaf.i)
+	t.cut(nd, leaf.i)
 	t.size--
-	t.repair(&path, lost)
+	t.repair(&path, &lost)
 	for t.depth > 0 && t.nodes[t.root].n == 1 {
 		t.spare = append(t.spare, t.root)
 		t.root = t.nodes[t.root].refs[0]
@@ -180,73 +213,61 @@ func (t *tree) remove(key uint64) {
 func (t *tree) set(key uint64, c capacity) {
 	var path [maxDepth]step
 	leaf := t.find(key, &path)
-	old := t.nodes[leaf.node].caps[leaf.i]
-	if old == c {
-		return
-	}
-	t.nodes[leaf.node].caps[leaf.i] = c
+	nd := &t.nodes[leaf.node]
+	old := t.capacity(nd, leaf.i)
+	t.setCapacity(nd, leaf.i, &c)
 	for l := t.depth - 1; l >= 0; l-- {
-		t.nodes[path[l].node].caps[path[l].i].raise(&c)
+		t.raise(&t.nodes[path[l].node], path[l].i, &c)
 	}
-	t.repair(&path, old)
+	t.repair(&path, &old)
 }
 
 // repair makes the inner entries on a way true again after a leaf on it has
 // lost something, and joins nodes that have run low.
-func (t *tree) repair(path *[maxDepth]step, lost capacity) {
+func (t *tree) repair(path *[maxDepth]step, lost *capacity) {
 	for l := t.depth - 1; l >= 0; l-- {
 		parent, i := &t.nodes[path[l].node], path[l].i
 		child := &t.nodes[parent.refs[i]]
-		if child.n < fanout/4 && t.join(parent, i) {
+		low := child.n < fanout/4
+		if low && t.join(parent, i) {
 			continue // what the parent knows of the joined child is true
 		}
-		if !mayShow(&parent.caps[i], &lost) {
-			// Above, the most is at least this, so nothing shows there either;
-			// but a parent that lost an entry may have run low.
-			if child.n >= fanout/4 {
-				return
-			}
-			continue
+		shows := false
+		for _, d := range t.dims {
+			shows = shows || (lost[d] > 0 && lost[d] >= parent.caps[d][i])
 		}
-		parent.caps[i] = child.most()
+		switch {
+		case shows:
+			most := t.most(child)
+			t.setCapacity(parent, i, &most)
+		case !low:
+			return // above, the most is at least this, so nothing shows there
+		}
 	}
 }
 
-// mayShow reports whether the most of some dimension may have been lost.
-func mayShow(most, lost *capacity) bool {
-	for d, v := range lost {
-		if v > 0 && v >= most[d] {
-			return true
-		}
-	}
-	return false
-}
-
-// join moves what a child holds to a neighbour with room and drops the child.
-// An empty child is dropped even without a neighbour.
+// join moves what a child holds to a neighbour with room, or the other way
+// round, and drops the emptied one. An empty child is dropped anyway if it has
+// neighbours.
 func (t *tree) join(parent *node, i int32) bool {
-	child := &t.nodes[parent.refs[i]]
 	into := i
 	switch {
-	case child.n == 0 && parent.n > 1:
+	case t.nodes[parent.refs[i]].n == 0 && parent.n > 1:
 		t.spare = append(t.spare, parent.refs[i])
-		parent.remove(i)
+		t.cut(parent, i)
 		return true
 	case i > 0 && t.nodes[parent.refs[i-1]].n <= fanout/2:
 		into = i - 1
 	case i+1 < parent.n && t.nodes[parent.refs[i+1]].n <= fanout/2:
-		into = i
 	default:
 		return false
 	}
 	left, right := &t.nodes[parent.refs[into]], &t.nodes[parent.refs[into+1]]
-	copy(left.keys[left.n:], right.keys[:right.n])
-	copy(left.caps[left.n:], right.caps[:right.n])
-	copy(left.refs[left.n:], right.refs[:right.n])
-	left.n += right.n
+	t.move(left, right, 0)
 	t.spare = append(t.spare, parent.refs[into+1])
-	parent.caps[into] = left.most()
-	parent.remove(into + 1)
+	most := t.most(left)
+	t.setCapacity(parent, into, &most)
+	t.cut(parent, into+1)
 	return true
 }
 
@@ -255,14 +276,25 @@ func (t *tree) join(parent *node, i int32) bool {
 type cursor struct {
 	t     *tree
 	need  capacity
-	down  bool // descending
+	asked []int // dimensions in which something is needed
+	down  bool  // descending
 	level int
 	path  [maxDepth + 1]step // the next position to look at, per level
 }
 
+func (c *cursor) start(t *tree, need capacity, down bool) {
+	c.t, c.need, c.down, c.asked = t, need, down, c.asked[:0]
+	for _, d := range t.dims {
+		if need[d] > 0 {
+			c.asked = append(c.asked, d)
+		}
+	}
+}
+
 // ascend starts at the first key that is at least from.
 func (c *cursor) ascend(t *tree, from uint64, need capacity) {
-	c.t, c.need, c.down, c.level = t, need, false, t.depth
+	c.start(t, need, false)
+	c.level = t.depth
 	at := t.root
 	for l := range t.depth {
 		i := t.nodes[at].child(from)
@@ -274,8 +306,19 @@ func (c *cursor) ascend(t *tree, from uint64, need capacity) {
 
 // descend starts at the last key.
 func (c *cursor) descend(t *tree, need capacity) {
-	c.t, c.need, c.down, c.level = t, need, true, 0
+	c.start(t, need, true)
+	c.level = 0
 	c.path[0] = step{t.root, t.nodes[t.root].n - 1}
+}
+
+// covers reports whether an entry has what is needed.
+func (c *cursor) covers(nd *node, i int32) bool {
+	for _, d := range c.asked {
+		if nd.caps[d][i] < c.need[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // next returns the next entry that covers the need.
@@ -283,25 +326,18 @@ func (c *cursor) next() (key uint64, ref int32, ok bool) {
 	for c.level >= 0 {
 		at := &c.path[c.level]
 		nd := &c.t.nodes[at.node]
-		i := at.i
+		i, by, end := at.i, int32(1), nd.n
 		if c.down {
-			for i >= 0 && !nd.caps[i].covers(&c.need) {
-				i--
-			}
-		} else {
-			for i < nd.n && !nd.caps[i].covers(&c.need) {
-				i++
-			}
+			by, end = -1, -1
 		}
-		switch {
-		case i < 0 || i >= nd.n:
+		for i != end && !c.covers(nd, i) {
+			i += by
+		}
+		if i == end {
 			c.level--
 			continue
-		case c.down:
-			at.i = i - 1
-		default:
-			at.i = i + 1
 		}
+		at.i = i + by
 		if c.level == c.t.depth {
 			return nd.keys[i], nd.refs[i], true
 		}
