@@ -28,6 +28,7 @@ const (
 // cluster is a set of daemons started by this process. One goroutine owns it.
 type cluster struct {
 	cfg     Config
+	sec     *security
 	masters []*node
 	workers []*node
 }
@@ -42,6 +43,10 @@ func anyPort(extra ...string) []string {
 func (c *cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("waited for %s", startTimeout))
 	defer cancel()
+	var err error
+	if c.sec, err = c.cfg.secure(); err != nil {
+		return err
+	}
 	args := append([]string{"master"}, anyPort("--raft-port", "0", "--bootstrap-expect", strconv.Itoa(c.cfg.Masters))...)
 	for n := range c.cfg.Masters {
 		own := args
@@ -77,7 +82,7 @@ func (c *cluster) workerArgs() []string {
 }
 
 func (c *cluster) add(to *[]*node, name string, args []string) error {
-	n, err := c.cfg.start(name, args)
+	n, err := c.cfg.start(name, args, c.sec)
 	if err != nil {
 		return err
 	}
@@ -104,7 +109,7 @@ func (c *cluster) restart(ctx context.Context) error {
 			if strings.HasPrefix(old.name, "worker") {
 				args = append(slices.Clip(old.args), "--join", serf)
 			}
-			back, err := c.cfg.start(old.name, args)
+			back, err := c.cfg.start(old.name, args, c.sec)
 			if err != nil {
 				return err
 			}
@@ -187,7 +192,7 @@ func (c *cluster) missing(ctx context.Context, leader *node) (string, error) {
 // ask puts one question to one master.
 func ask[T any](ctx context.Context, n *node, question func(*client.Client, context.Context) (T, error)) (T, error) {
 	var zero T
-	c, err := client.New(client.Config{Masters: []string{n.where.GRPC}, Principal: "demo"})
+	c, err := client.New(client.Config{Masters: []string{n.where.GRPC}, TLS: n.sec.clientTLS(), Principal: "demo"})
 	if err != nil {
 		return zero, err
 	}

@@ -193,6 +193,7 @@ func (c *cluster) describe(ctx context.Context) (*Cluster, error) {
 		Masters: []Master{}, Workers: []Worker{},
 		Env: map[string]string{"HEARTH_MASTERS": strings.Join(c.addresses(), ",")},
 	}
+	c.sec.env(out.Env)
 	for _, m := range c.masters {
 		w := m.where
 		out.Masters = append(out.Masters, Master{ID: w.ID, PID: w.PID, GRPC: w.GRPC, Raft: w.Raft, Serf: w.Serf, HTTP: w.HTTP, Leader: m == leader})

@@ -51,7 +51,7 @@ func prepareDir(dir string) (string, error) {
 func ours(name string) bool {
 	kind, number, _ := strings.Cut(strings.TrimSuffix(name, ".log"), "-")
 	_, err := strconv.Atoi(number)
-	return name == stateFile || err == nil && (kind == "master" || kind == "worker")
+	return name == stateFile || name == secureDir || err == nil && (kind == "master" || kind == "worker")
 }
 
 func clean(dir string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 type node struct {
 	name string // "master-1", also of its directory and log
 	args []string
+	sec  *security
 
 	dataDir string
 	logPath string
@@ -29,9 +31,9 @@ type node struct {
 
 // start runs the daemon in a session of its own: a terminal's signals do not
 // reach it.
-func (c Config) start(name string, args []string) (*node, error) {
+func (c Config) start(name string, args []string, sec *security) (*node, error) {
 	n := &node{
-		name: name, args: args, dataDir: c.nodeDir(name), logPath: c.nodeDir(name + ".log"),
+		name: name, args: args, sec: sec, dataDir: c.nodeDir(name), logPath: c.nodeDir(name + ".log"),
 		exited: make(chan struct{}),
 	}
 	if err := os.MkdirAll(n.dataDir, 0o700); err != nil {
@@ -43,7 +45,8 @@ func (c Config) start(name string, args []string) (*node, error) {
 	}
 	defer func() { _ = log.Close() }() // the child has its own
 	// It outlives any context: cluster.stop ends it.
-	cmd := exec.Command(c.Exe, append(args, "--data-dir", n.dataDir)...) //nolint:gosec,noctx // the own binary
+	args = slices.Concat(args, sec.args(name), []string{"--data-dir", n.dataDir})
+	cmd := exec.Command(c.Exe, args...) //nolint:gosec,noctx // the own binary
 	cmd.Dir = c.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = c.childEnv()

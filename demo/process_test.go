@@ -63,7 +63,7 @@ func TestEndpointsCountOnlyForTheProcessThatWroteThem(t *testing.T) {
 func shell(t *testing.T, c Config, name, script string) *node {
 	t.Helper()
 	c.Exe = "/bin/sh"
-	n, err := c.start(name, []string{"-c", script})
+	n, err := c.start(name, []string{"-c", script}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,6 +62,7 @@ func (f *demoFlags) bind(cmd *cobra.Command) {
 	fs.IntVar(&f.conf.Workers, "workers", demo.DefaultWorkers, "how many workers")
 	fs.IntVar(&f.conf.WorkerCores, "worker-cores", demo.DefaultWorkerCores, "cores that each worker offers")
 	fs.StringVar(&f.conf.WorkerMemory, "worker-memory", demo.DefaultWorkerMemory, "memory that each worker offers")
+	fs.BoolVar(&f.conf.Secure, "secure", false, "with TLS and a role for every process, and encrypted gossip")
 	fs.BoolVar(&f.conf.Keep, "keep", false, "leave the cluster running and print how to use it")
 	fs.BoolVar(&f.conf.NoJob, "no-job", false, "run no job; needs --keep")
 	fs.BoolVar(&f.stop, "stop", false, "end the demonstration that was left running in --dir")
@@ -117,11 +121,15 @@ func demoTable(w io.Writer, c *demo.Cluster, dir string) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
+	var exports strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		fmt.Fprintf(&exports, "  export %s=%s\n", name, c.Env[name])
+	}
 	_, err := fmt.Fprintf(w, "\nThe cluster goes on. Use it with\n\n"+
-		"  export HEARTH_MASTERS=%s\n"+
+		"%s"+
 		"  hearth status\n"+
 		"  hearth run 'echo {} in $PWD' ::: a b c\n\n"+
-		"and end it with\n\n  hearth demo --stop --dir %s\n", c.Env["HEARTH_MASTERS"], dir)
+		"and end it with\n\n  hearth demo --stop --dir %s\n", exports.String(), dir)
 	return err
 }
 
