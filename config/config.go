@@ -45,6 +45,7 @@ type MasterConfig struct {
 	Gossip    Gossip
 	TLS       TLS
 	HTTP      HTTP
+	Access    Access
 	Scheduler Scheduler
 	Log       Log
 }
@@ -67,6 +68,9 @@ type ClientConfig struct {
 	// Masters are gRPC addresses "host:port"; any subset of the masters will do.
 	Masters []string
 	TLS     TLS
+	// TokenFile holds the token of whoever runs the command; empty: none. See
+	// ReadToken.
+	TokenFile string
 }
 
 // Network says where a daemon listens and how others reach it.
@@ -158,6 +162,19 @@ const (
 type HTTP struct {
 	// ClientAuth is one of the ClientAuth constants. Without TLS it means nothing.
 	ClientAuth string
+}
+
+// Tokens values: what people need to call a cluster.
+const (
+	TokensOptional = "optional"
+	TokensRequired = "required"
+)
+
+// Access says what people need to call a cluster.
+type Access struct {
+	// Tokens is one of the Tokens constants. Required: a client's certificate, or
+	// being on the machine of a cluster without TLS, is not enough.
+	Tokens string
 }
 
 // Files of TLS.Dir, as hearth ca issue writes them.
@@ -257,6 +274,7 @@ func DefaultMaster() MasterConfig {
 			SnapshotInterval:  2 * time.Minute,
 		},
 		HTTP:      HTTP{ClientAuth: ClientAuthRequire},
+		Access:    Access{Tokens: TokensOptional},
 		Scheduler: Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second},
 		Log:       Log{Level: "info"},
 	}

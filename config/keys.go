@@ -14,6 +14,9 @@ const EnvPrefix = "HEARTH_CONFIG_"
 // EnvMasters names the masters for client commands, as a comma-separated list.
 const EnvMasters = "HEARTH_MASTERS"
 
+// EnvTokenFile names the file with the token of whoever runs a client command.
+const EnvTokenFile = "HEARTH_TOKEN_FILE"
+
 // EnvTLSDir names the directory with the certificate of client commands.
 const EnvTLSDir = "HEARTH_TLS_DIR"
 
@@ -76,6 +79,7 @@ func masterKeys(c *MasterConfig) []key {
 	)
 	keys = append(keys, tlsKeys(&c.TLS)...)
 	keys = append(keys, httpKeys(&c.HTTP)...)
+	keys = append(keys, key{section: "access", name: "tokens", flag: "tokens", usage: "optional or required: whether people need a token (hearth token) beside a certificate; the same on all masters", value: enumValue(&c.Access.Tokens, TokensOptional, TokensRequired)})
 	return append(keys, logKeys(&c.Log)...)
 }
 
@@ -102,6 +106,7 @@ func workerKeys(c *WorkerConfig) []key {
 // clientKeys binds every setting of a client command to c.
 func clientKeys(c *ClientConfig) []key {
 	keys := []key{{section: "client", name: "masters", flag: "masters", env: EnvMasters, usage: "gRPC addresses of masters, any of them", value: addressesValue(&c.Masters, DefaultMasterGRPCPort)}}
+	keys = append(keys, key{section: "client", name: "token_file", flag: "token-file", env: EnvTokenFile, usage: "file of mode 0600 with the token to act with", value: stringValue(&c.TokenFile)})
 	tls := tlsKeys(&c.TLS)
 	tls[0].env = EnvTLSDir
 	return append(keys, tls...)

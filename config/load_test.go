@@ -95,6 +95,7 @@ func TestAMasterFileSetsEveryKey(t *testing.T) {
 		Raft:      Raft{BootstrapExpect: 3, Preset: PresetWAN, LogStore: LogStoreBoltDB, SnapshotThreshold: 1000, SnapshotInterval: 30 * time.Second},
 		Gossip:    Gossip{Join: []string{"master-2.example.com:7072", "10.0.0.3:7000", "[fd00::3]:7072", "[fd00::4]:7001"}, KeyFile: "/etc/hearth/gossip.key"},
 		HTTP:      HTTP{ClientAuth: ClientAuthOptional},
+		Access:    Access{Tokens: TokensRequired},
 		TLS:       TLS{Dir: "/etc/hearth/tls", CAFile: "/etc/hearth/ca.pem", CertFile: "/etc/hearth/master.pem", KeyFile: "/etc/hearth/master.key"},
 		Scheduler: Scheduler{WorkerBeat: 500 * time.Millisecond, WorkerTimeout: 20 * time.Second, DriverTimeout: time.Minute},
 		Log:       Log{Level: "debug", JSON: true},

@@ -78,6 +78,7 @@ func (v *validator) master(c *MasterConfig) {
 	v.required("data_dir", c.DataDir)
 	v.network(c.Network.Network, c.TLS)
 	v.gossipKey(c.Network.Network, c.TLS, c.GossipKeyFile())
+	v.tokens(c)
 	v.ports([]port{
 		{"network.grpc_port", c.Network.GRPCPort},
 		{"network.serf_port", c.Network.SerfPort},
@@ -124,6 +125,13 @@ func (v *validator) client(c *ClientConfig) {
 		v.bad("client.masters", "", "must name at least one master")
 	}
 	v.tls(c.TLS)
+}
+
+// tokens warns of a lock on one of two doors.
+func (v *validator) tokens(c *MasterConfig) {
+	if c.Access.Tokens == TokensRequired && !c.TLS.Enabled() {
+		v.warn("access.tokens is required without TLS: people need a token, but whatever reaches this address may still speak as a worker or a master")
+	}
 }
 
 func (v *validator) required(field, value string) {

@@ -35,6 +35,10 @@ tls {
   key_file  = "/etc/hearth/master.key"
 }
 
+access {
+  tokens = "required"
+}
+
 http {
   client_auth = "optional"
 }
