@@ -19,9 +19,11 @@ type frame struct {
 	Nav   string // the entry of the menu that is this page's
 	// Snap is what the page shows; nil on pages without a look at the cluster.
 	Snap *Snapshot
-	// Bare leaves out menu and live updates.
-	Bare bool
-	Body any
+	// Bare leaves out menu and live updates; Reload loads the page anew every
+	// few seconds instead.
+	Bare   bool
+	Reload bool
+	Body   any
 }
 
 type errorBody struct {
@@ -47,7 +49,7 @@ func loadPages(static staticFiles, secure bool) map[string]*template.Template {
 	base := template.New("").Funcs(functions(static, secure))
 	base = template.Must(base.ParseFS(templateFS, "templates/layout.html", "templates/parts.html"))
 	out := make(map[string]*template.Template)
-	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "log", "error", "login"} {
+	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "log", "error", "login", "self"} {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFS, "templates/"+name+".html"))
 	}
 	return out

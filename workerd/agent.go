@@ -41,6 +41,7 @@ type agent struct {
 	meet func(serfSeeds []string)
 
 	keepers  *keepers              // what runs the processes
+	metrics  *metrics              // nil counts nothing
 	programs *programCache         // what applications run as their executors
 	adopted  []effect              // what is to be done at the start of run
 	heritage Heritage              // what the last start has left
@@ -290,6 +291,7 @@ func (a *agent) welcome(ctx context.Context, leader string, w *model.WorkerWelco
 		if err := a.masters.remember(w.Masters); err != nil {
 			a.log.Warn("masters not remembered for the next start", "err", err)
 		}
+		a.metrics.welcomed()
 		a.log.Info("session open", "leader", leader, "term", w.Fence.Term, "cluster", w.Fence.Cluster.ID, "incarnation", a.id.incarnation)
 		a.changed(a.fence.cluster, a.id.incarnation)
 		a.meet(w.SerfSeeds)

@@ -41,7 +41,9 @@ type Config struct {
 	GRPCPort  int
 	SerfPort  int
 	HTTPPort  int
-	Version   string
+	// HTTPCertOptional shows what the web server has, under TLS, to callers without a certificate too.
+	HTTPCertOptional bool
+	Version          string
 }
 
 // Deps is what a worker is built from.
@@ -59,6 +61,8 @@ type Deps struct {
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
 	HTTPTLS   *tls.Config
+	// Certificate tells from when until when the own certificate is valid, for metrics; nil without TLS.
+	Certificate func() (from, until time.Time)
 	// GossipKeys encrypt gossip; none means plain.
 	GossipKeys [][]byte
 	// Environ is the worker's environment, which launched processes inherit without its HEARTH_

@@ -15,8 +15,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
+	"github.com/hearthd/hearth/web"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
 
@@ -82,31 +84,71 @@ func newStatusOffer(o model.Offer) StatusOffer {
 	}
 }
 
-// web is the worker's web server: health, status, and logs as plain text.
-type web struct {
+// server is the worker's web server: its page, health, status, metrics, and logs as plain text.
+type server struct {
 	log    hclog.Logger
 	agent  *agent
 	logs   *logReader
 	server *http.Server
 }
 
-func newWeb(log hclog.Logger, a *agent, logs *logReader, conf *tls.Config) *web {
-	w := &web{log: log, agent: a, logs: logs}
+func newWeb(log hclog.Logger, a *agent, logs *logReader, conf *tls.Config, cfg Config) *server {
+	w := &server{log: log, agent: a, logs: logs}
 	mux := http.NewServeMux()
+	pages := web.NewWorkerPages(func(ctx context.Context) (web.WorkerSelf, error) { return w.self(ctx, cfg.Version) }, conf != nil, log)
+	mux.Handle("GET /{$}", pages)
+	mux.Handle("GET /static/{name}", pages)
+	mux.Handle("GET /metrics", a.metrics.handler())
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { answer(rw, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", w.ready)
 	mux.HandleFunc("GET /json", w.status)
 	mux.HandleFunc("GET /logs/{app}/{executor}/{stream}", w.readLog)
+	handler := hardened(mux)
+	if !cfg.HTTPCertOptional {
+		handler = tlsconf.Demand(handler, "/healthz", "/readyz")
+	}
 	w.server = &http.Server{
-		Handler: mux, TLSConfig: conf, ReadHeaderTimeout: httpHeaderTimeout, IdleTimeout: httpIdleTimeout,
+		Handler: handler, TLSConfig: tlsconf.Optional(conf), ReadHeaderTimeout: httpHeaderTimeout, IdleTimeout: httpIdleTimeout,
 		MaxHeaderBytes: maxHTTPHeader,
 		ErrorLog:       log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	return w
 }
 
+// hardened sets the headers of all answers. Nothing here changes anything: the mux knows GET only.
+func hardened(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		web.Harden(rw.Header())
+		next.ServeHTTP(rw, r)
+	})
+}
+
+// self is what the page shows.
+func (w *server) self(ctx context.Context, version string) (web.WorkerSelf, error) {
+	s, err := w.agent.status(ctx)
+	if err != nil {
+		return web.WorkerSelf{}, err
+	}
+	self := web.WorkerSelf{
+		ID: string(s.Worker), Hostname: w.agent.offer.Hostname, Version: version, Leader: s.Leader, State: "serving",
+		Cores: s.Offer.Cores, MemoryMiB: s.Offer.MemoryMiB,
+	}
+	switch {
+	case s.Stopping:
+		self.State = "stopping"
+	case s.Restarting:
+		self.State = "restarting"
+	case s.Leader == "":
+		self.State = "no leader"
+	}
+	for _, e := range s.Executors {
+		self.Executors = append(self.Executors, web.WorkerExecutor{Ref: e.ID, State: e.State, PID: e.PID})
+	}
+	return self, nil
+}
+
 // run serves on l until ctx ends.
-func (w *web) run(ctx context.Context, l net.Listener) error {
+func (w *server) run(ctx context.Context, l net.Listener) error {
 	if w.server.TLSConfig != nil {
 		l = tls.NewListener(l, w.server.TLSConfig)
 	}
@@ -142,7 +184,7 @@ func answer(rw http.ResponseWriter, code int, text string) {
 	_, _ = fmt.Fprintln(rw, text)
 }
 
-func (w *web) ready(rw http.ResponseWriter, r *http.Request) {
+func (w *server) ready(rw http.ResponseWriter, r *http.Request) {
 	if err := w.agent.ready(r.Context()); err != nil {
 		answer(rw, http.StatusServiceUnavailable, err.Error())
 		return
@@ -150,7 +192,7 @@ func (w *web) ready(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusOK, "ready")
 }
 
-func (w *web) status(rw http.ResponseWriter, r *http.Request) {
+func (w *server) status(rw http.ResponseWriter, r *http.Request) {
 	s, err := w.agent.status(r.Context())
 	if err != nil {
 		answer(rw, http.StatusServiceUnavailable, err.Error())
@@ -169,7 +211,7 @@ func logPath(ref model.ExecutorRef, stream string) string {
 }
 
 // readLog serves a log; "offset" is as in rpc.LogRequest, "follow=1" goes on until the end.
-func (w *web) readLog(rw http.ResponseWriter, r *http.Request) {
+func (w *server) readLog(rw http.ResponseWriter, r *http.Request) {
 	ref, err := model.ParseExecutorRef(r.PathValue("app") + "/" + r.PathValue("executor"))
 	if err != nil {
 		answer(rw, http.StatusBadRequest, err.Error())

@@ -110,6 +110,7 @@ func (k *keepers) died(a *agent, c Runner) {
 			KeeperRestartWindow, errors.Join(err, c.Close()))
 		return
 	}
+	a.metrics.keeperDied()
 	k.log.Error("the keeper died, starting another", "err", err)
 	known := a.table.processes()
 	a.jobs.Go(func() {

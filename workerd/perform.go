@@ -48,6 +48,7 @@ func (a *agent) job(f func(context.Context)) {
 
 // start prepares and starts an executor, not too many at once.
 func (a *agent) start(ctx context.Context, e effect) {
+	began := time.Now()
 	select {
 	case a.slots <- struct{}{}:
 		defer func() { <-a.slots }()
@@ -82,10 +83,12 @@ func (a *agent) start(ctx context.Context, e effect) {
 		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
 	}
+	a.metrics.launched(time.Since(began))
 	_ = a.do(context.WithoutCancel(ctx), func() { a.perform(a.table.started(e.ref, started, time.Now())) })
 }
 
 func (a *agent) startFailed(ctx context.Context, ref model.ExecutorRef, err error) {
+	a.metrics.launchFailed(outage(err))
 	_ = a.do(ctx, func() { a.perform(a.table.startFailed(ref, err, outage(err))) })
 }
 
@@ -145,6 +148,7 @@ func (a *agent) event(ev keeper.Event) {
 	}
 	switch {
 	case ev.Kind == keeper.EventExited && ev.Entry.Exit != nil:
+		a.metrics.ended(*ev.Entry.Exit)
 		a.perform(a.table.exited(ref, ev.Entry.Proc.PID, *ev.Entry.Exit))
 	case ev.Kind == keeper.EventStuck:
 		a.table.stuck(ref)

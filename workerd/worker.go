@@ -19,6 +19,7 @@ import (
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/internal/lifecycle"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -45,6 +46,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := errors.Join(err, deps.check()); err != nil {
 		return nil, fmt.Errorf("configure worker: %w", err)
 	}
+	// Orders come from masters only, and reports go to masters only: certificates
+	// of other workers and of clients are of the same authority.
+	deps.ServerTLS, deps.ClientTLS = tlsconf.Only(deps.ServerTLS, tlsconf.RoleMaster), tlsconf.Only(deps.ClientTLS, tlsconf.RoleMaster)
 	return &Worker{cfg: cfg, deps: deps, log: deps.Logger.Named("worker"), ready: make(chan struct{})}, nil
 }
 
@@ -94,7 +98,7 @@ type parts struct {
 	members  *membership
 	cleaner  *cleaner
 	server   *rpc.Server
-	web      *web
+	web      *server
 
 	controller *controller
 }
@@ -247,6 +251,9 @@ func (w *Worker) tags(p *parts) gossip.Tags {
 	}
 }
 
+// keyringFile keeps the keys of gossip as they were exchanged.
+const keyringFile = "gossip-keyring.json"
+
 func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
 	if w.cfg.SerfPort == 0 && p.ports.Serf != 0 && w.gossipOn(p, p.ports.Serf) == nil { //nolint:contextcheck // gossip lives until its Close
 		return nil
@@ -261,7 +268,7 @@ func (w *Worker) gossipOn(p *parts, port int) (err error) {
 	}
 	p.gossip, err = gossip.New(gossip.Config{
 		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: port, AdvertiseHost: advertise,
-		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, Logger: w.log.Named("gossip"), Transport: w.deps.Network,
+		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, KeyringFile: filepath.Join(w.cfg.DataDir, keyringFile), Logger: w.log.Named("gossip"), Transport: w.deps.Network,
 	})
 	if err != nil {
 		return err
@@ -321,6 +328,7 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 			logURL: w.webURL(p),
 		},
 		programs: p.programs,
+		metrics:  newMetrics(w.cfg.Version, w.deps.Certificate),
 		cleanup:  cleanup,
 		calls:    make(chan func()),
 		done:     make(chan struct{}),
@@ -371,10 +379,11 @@ func (w *Worker) assemble(p *parts) {
 	p.agent.meet = p.members.gossip.AddSeeds
 	p.agent.anew = p.sessions.anew
 	logs := newLogReader(p.dir, p.agent.alive)
-	p.server = rpc.NewServer(rpc.ServerConfig{Listener: p.grpcL, TLS: w.deps.ServerTLS, Logger: w.log.Named("rpc")},
+	p.server = rpc.NewServer(rpc.ServerConfig{Listener: p.grpcL, TLS: w.deps.ServerTLS, Logger: w.log.Named("rpc"), Observe: p.agent.metrics.rpc.Observe},
 		rpc.Services{Worker: &service{agent: p.agent, logs: logs}})
 	p.controller = &controller{log: w.log.Named("control"), listener: p.control, agent: p.agent, check: w.deps.CheckSuccessor}
-	p.web = newWeb(w.log.Named("web"), p.agent, logs, w.deps.HTTPTLS)
+	p.agent.metrics.watch(w.log, p.agent)
+	p.web = newWeb(w.log.Named("web"), p.agent, logs, w.deps.HTTPTLS, w.cfg)
 }
 
 func (w *Worker) announce(p *parts) {
