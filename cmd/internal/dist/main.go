@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+)
+
+// epochVariable is the time that everything is stamped with, in seconds since
+// 1970 (reproducible-builds.org/specs/source-date-epoch).
+const epochVariable = "SOURCE_DATE_EPOCH"
+
+func main() {
+	if err := run(os.Args[1:], os.Getenv, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("usage: dist manual -version V -configuration FILE DIR | dist image -version V -arch A -binary FILE DIR | dist sums DIR")
+
+// run executes one subcommand.
+func run(args []string, getenv func(string) string, stderr io.Writer) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	fs := flag.NewFlagSet("dist "+args[0], flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	version := fs.String("version", "", "version to stamp")
+	arch := fs.String("arch", "", "architecture of the binary, as Go calls it")
+	binary := fs.String("binary", "", "the binary of the image")
+	configuration := fs.String("configuration", "", "the page about the configuration, in Markdown")
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	if fs.NArg() != 1 {
+		return errUsage
+	}
+	dir := fs.Arg(0)
+	if args[0] == "sums" {
+		return writeSums(dir)
+	}
+	seconds, err := strconv.ParseInt(getenv(epochVariable), 10, 64)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", epochVariable, err)
+	}
+	at := time.Unix(seconds, 0).UTC()
+	switch args[0] {
+	case "manual":
+		return writeManual(dir, *version, *configuration, at)
+	case "image":
+		return writeImage(dir, image{version: *version, arch: *arch, binary: *binary, at: at})
+	}
+	return errUsage
+}
