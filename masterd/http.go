@@ -33,7 +33,7 @@ func healthPaths() []string { return []string{"/healthz", "/readyz"} }
 // the master has a certificate.
 func (m *Master) serveHTTP(ctx context.Context) error {
 	var handler http.Handler = web.New(web.Config{
-		Source: pageSource{m}, Board: m.metrics.board, Metrics: m.metrics.handler(), Gate: m.pageGate(),
+		Source: pageSource{m}, Board: m.metrics.board, Metrics: m.metrics.handler(), Gate: pageGate{m},
 		Secure: m.deps.ServerTLS != nil, Logger: m.log.Named("http"),
 	})
 	lis := m.httpLis
@@ -59,9 +59,6 @@ func (m *Master) serveHTTP(ctx context.Context) error {
 	}
 	return nil
 }
-
-// pageGate decides who may look at the pages; nil = everybody.
-func (m *Master) pageGate() web.Gate { return nil }
 
 // unready says why this master is not ready: ready means voter, caught up, and
 // knowing the leader (HA-19).

@@ -2,6 +2,7 @@ package masterd
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"github.com/hearthd/hearth/model"
@@ -79,3 +80,22 @@ func (s pageSource) Unready() string { return s.m.unready() }
 
 // Watch wakes after each entry that changed something.
 func (s pageSource) Watch() (wake <-chan struct{}, stop func()) { return s.m.hub.watchAny() }
+
+// pageGate lets those look at the pages whom the gRPC services would answer.
+type pageGate struct{ m *Master }
+
+var _ web.Gate = pageGate{}
+
+// Admit asks for the role of a viewer. A token from the login stands in a cookie,
+// where the rules for gRPC would not look.
+func (g pageGate) Admit(r *http.Request, token string) (who string, err error) {
+	if token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	c, err := rpc.AuthorizeHTTP(g.m.access, r, model.RoleViewer)
+	return c.Person, err
+}
+
+// Login offers a browser to enter a token where one is needed.
+func (g pageGate) Login() bool { return g.m.access.required }

@@ -53,9 +53,8 @@ func (h *Handler) admit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		code := http.StatusForbidden
+		code := statusOf(err)
 		if errors.Is(err, model.ErrUnauthenticated) {
-			code = http.StatusUnauthorized
 			w.Header().Set("WWW-Authenticate", `Bearer realm="hearth"`)
 		}
 		if wantsPage(r) && h.cfg.Gate.Login() {

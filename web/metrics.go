@@ -91,7 +91,7 @@ func single(name, help string, value func(s *Snapshot, n Node) float64) gauge {
 	return family(name, help, nil, func(s *Snapshot, n Node, set func(float64, ...string)) { set(value(s, n)) })
 }
 
-func flag(b bool) float64 {
+func bit(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -104,11 +104,11 @@ func nodeGauges() []gauge {
 		family("hearth_raft_state", "1 for the state that Raft is in on this master, 0 for the others.", []string{"state"},
 			func(_ *Snapshot, n Node, set func(float64, ...string)) {
 				for _, state := range raftStates {
-					set(flag(n.RaftState == state), state)
+					set(bit(n.RaftState == state), state)
 				}
 			}),
-		single("hearth_master_leading", "1 on the master whose leader scope is ready.", func(_ *Snapshot, n Node) float64 { return flag(n.Leading) }),
-		single("hearth_master_ready", "1 if /readyz says ready.", func(_ *Snapshot, n Node) float64 { return flag(n.Ready) }),
+		single("hearth_master_leading", "1 on the master whose leader scope is ready.", func(_ *Snapshot, n Node) float64 { return bit(n.Leading) }),
+		single("hearth_master_ready", "1 if /readyz says ready.", func(_ *Snapshot, n Node) float64 { return bit(n.Ready) }),
 		single("hearth_raft_term", "Present term.", func(_ *Snapshot, n Node) float64 { return float64(n.Term) }),
 		single("hearth_raft_last_index", "Newest entry in this master's log.", func(_ *Snapshot, n Node) float64 { return float64(n.LastIndex) }),
 		single("hearth_raft_commit_index", "Newest entry that this master knows to be committed.", func(_ *Snapshot, n Node) float64 { return float64(n.CommitIndex) }),
@@ -177,10 +177,10 @@ func masterGauges() []gauge {
 		})
 	}
 	return []gauge{
-		single("hearth_leader_known", "1 if this master knows a leader.", func(s *Snapshot, _ Node) float64 { return flag(s.Cluster.Staleness.Leader != "") }),
-		masters("hearth_peer_alive", "1 if gossip has the master for alive.", func(m model.MasterView) float64 { return flag(m.Alive) }),
-		masters("hearth_peer_healthy", "1 if the master keeps up, as far as this one can tell.", func(m model.MasterView) float64 { return flag(m.Healthy) }),
-		masters("hearth_peer_voter", "1 if the master has a vote.", func(m model.MasterView) float64 { return flag(m.Voter) }),
+		single("hearth_leader_known", "1 if this master knows a leader.", func(s *Snapshot, _ Node) float64 { return bit(s.Cluster.Staleness.Leader != "") }),
+		masters("hearth_peer_alive", "1 if gossip has the master for alive.", func(m model.MasterView) float64 { return bit(m.Alive) }),
+		masters("hearth_peer_healthy", "1 if the master keeps up, as far as this one can tell.", func(m model.MasterView) float64 { return bit(m.Healthy) }),
+		masters("hearth_peer_voter", "1 if the master has a vote.", func(m model.MasterView) float64 { return bit(m.Voter) }),
 		masters("hearth_peer_last_index", "Newest entry in the master's log; of others only the leader knows, 0 = unknown.", func(m model.MasterView) float64 { return float64(m.LastIndex) }),
 	}
 }

@@ -38,19 +38,32 @@ func PresentSchema() Schema {
 
 // schemaOf notes the fields of a struct under prefix.
 func schemaOf(t reflect.Type, prefix string, out map[string]string) {
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || name == "" || name == "-" {
-			continue
-		}
-		// VisibleFields lists outer fields of an embedding struct after inner ones; the outer one is what JSON shows.
-		kind, nested := jsonType(f.Type)
-		if old, there := out[prefix+name]; there && old != kind && len(f.Index) > 1 {
-			continue
-		}
+	fields := make(map[string]reflect.Type)
+	jsonFields(t, fields)
+	for name, ft := range fields {
+		kind, nested := jsonType(ft)
 		out[prefix+name] = kind
 		if nested != nil {
 			schemaOf(nested, prefix+name+".", out)
+		}
+	}
+}
+
+// jsonFields collects the fields that encoding/json writes: of two with the same JSON name the outer one.
+func jsonFields(t reflect.Type, out map[string]reflect.Type) {
+	for _, embedded := range []bool{true, false} {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Anonymous != embedded {
+				continue
+			}
+			if embedded {
+				jsonFields(f.Type, out)
+				continue
+			}
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				out[name] = f.Type
+			}
 		}
 	}
 }
