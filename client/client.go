@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	Rand *rand.Rand
 	// Principal names the caller where no certificate does.
 	Principal string
+	// Token says what the caller may do, where a cluster asks for that.
+	Token model.Secret
 }
 
 // maxConns bounds open connections: every seed and a few hints.
@@ -65,6 +68,8 @@ func New(cfg Config) (*Client, error) {
 	if len(cfg.Masters) > MaxSeeds {
 		return nil, fmt.Errorf("cluster client: %w: %d master addresses, the limit is %d", model.ErrInvalid, len(cfg.Masters), MaxSeeds)
 	}
+	// Certificates of workers and of other clients are of the same authority.
+	cfg.TLS = tlsconf.Only(cfg.TLS, tlsconf.RoleMaster)
 	c := &Client{cfg: cfg, log: cfg.Logger, rnd: cfg.Rand, conns: map[string]*rpc.Conn{}}
 	if c.log == nil {
 		c.log = hclog.NewNullLogger()
@@ -127,7 +132,7 @@ func (c *Client) conn(addr string) (*rpc.Conn, error) {
 		}
 		c.dropLocked(addr, conn)
 	}
-	conn, err := rpc.Dial(addr, rpc.DialConfig{TLS: c.cfg.TLS, Dial: c.cfg.Dialer, Principal: c.cfg.Principal})
+	conn, err := rpc.Dial(addr, rpc.DialConfig{TLS: c.cfg.TLS, Dial: c.cfg.Dialer, Principal: c.cfg.Principal, Token: c.cfg.Token})
 	if err != nil {
 		return nil, err
 	}

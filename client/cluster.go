@@ -196,6 +196,27 @@ func (c *Client) RaftServers(ctx context.Context) ([]model.MasterView, error) {
 	return out, err
 }
 
+// GossipKeys asks all members of gossip, through any master, which keys they have.
+func (c *Client) GossipKeys(ctx context.Context) (model.GossipKeysView, error) {
+	var out model.GossipKeysView
+	err := c.read(ctx, "list gossip keys", func(ctx context.Context, svc rpc.ClusterService) (err error) {
+		out, err = svc.GossipKeys(ctx)
+		return err
+	})
+	return out, err
+}
+
+// ChangeGossipKeys installs, uses or removes a key of gossip on all members,
+// through any master. The same order given twice is as one.
+func (c *Client) ChangeGossipKeys(ctx context.Context, o model.GossipKeyOrder) (model.GossipKeysView, error) {
+	var out model.GossipKeysView
+	err := c.read(ctx, string(o.Action)+" a gossip key", func(ctx context.Context, svc rpc.ClusterService) (err error) {
+		out, err = svc.ChangeGossipKeys(ctx, o)
+		return err
+	})
+	return out, err
+}
+
 // GossipMembers lists what the answering master's gossip sees.
 func (c *Client) GossipMembers(ctx context.Context) ([]model.GossipMemberView, error) {
 	var out []model.GossipMemberView

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/raftnode"
 	"github.com/hearthd/hearth/rpc"
@@ -30,8 +31,8 @@ func (m *Master) portsOf(id model.MasterID) (raft, grpc string, ok bool) {
 // for nothing else, so nothing stands before them. Calls of clients have their
 // own, to be passed on to a new leader without a dial.
 func (m *Master) openVoters() error {
-	m.voters = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
-	m.forwards = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
+	masters := rpc.DialConfig{TLS: tlsconf.Only(m.deps.ClientTLS, tlsconf.RoleMaster), Dial: m.dial}
+	m.voters, m.forwards = newPeerConns(masters, m.log), newPeerConns(masters, m.log)
 	return nil
 }
 

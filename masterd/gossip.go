@@ -3,6 +3,7 @@ package masterd
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,6 +18,9 @@ const identityTick = 5 * time.Second
 // gossipLeaveTimeout bounds the goodbye of a master that stops.
 const gossipLeaveTimeout = 3 * time.Second
 
+// keyringFile keeps the keys of gossip as they were exchanged.
+const keyringFile = "gossip-keyring.json"
+
 func (m *Master) openGossip() (err error) {
 	m.goss, err = gossip.New(gossip.Config{
 		NodeID:        string(m.id.ID()),
@@ -25,6 +29,8 @@ func (m *Master) openGossip() (err error) {
 		AdvertiseHost: m.cfg.Advertise,
 		Tags:          m.tags(),
 		Join:          m.cfg.Join,
+		Keys:          m.deps.GossipKeys,
+		KeyringFile:   filepath.Join(m.cfg.DataDir, keyringFile),
 		Transport:     m.deps.Network,
 		Logger:        m.log.Named("gossip"),
 	})

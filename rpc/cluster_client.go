@@ -130,6 +130,18 @@ func (c *clusterClient) GossipMembers(ctx context.Context) ([]model.GossipMember
 	return each(out.GetMembers(), gossipViewFromWire), err
 }
 
+// GossipKeys calls ClusterService.GossipKeys.
+func (c *clusterClient) GossipKeys(ctx context.Context) (model.GossipKeysView, error) {
+	out, err := ask(ctx, c.pb.GossipKeys, &pb.Empty{})
+	return gossipKeysFromWire(out), err
+}
+
+// ChangeGossipKeys calls ClusterService.ChangeGossipKeys.
+func (c *clusterClient) ChangeGossipKeys(ctx context.Context, o model.GossipKeyOrder) (model.GossipKeysView, error) {
+	out, err := order(ctx, c.pb.ChangeGossipKeys, gossipKeyOrderToWire(o))
+	return gossipKeysFromWire(out), err
+}
+
 // ReadLog calls ClusterService.ReadLog.
 func (c *clusterClient) ReadLog(ctx context.Context, req LogRequest, send func(LogChunk) error) error {
 	return receiveLog(ctx, c.pb.ReadLog, req, send)

@@ -118,6 +118,22 @@ func (s *clusterServer) GossipMembers(ctx context.Context, _ *pb.Empty) (*pb.Gos
 	return &pb.GossipMembersReply{Members: each(out, gossipViewToWire)}, err
 }
 
+// GossipKeys serves ClusterService.GossipKeys.
+func (s *clusterServer) GossipKeys(ctx context.Context, _ *pb.Empty) (*pb.GossipKeysView, error) {
+	out, err := s.svc.GossipKeys(ctx)
+	return gossipKeysToWire(out), err
+}
+
+// ChangeGossipKeys serves ClusterService.ChangeGossipKeys.
+func (s *clusterServer) ChangeGossipKeys(ctx context.Context, in *pb.ChangeGossipKeysRequest) (*pb.GossipKeysView, error) {
+	o := gossipKeyOrderFromWire(in)
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	out, err := s.svc.ChangeGossipKeys(ctx, o)
+	return gossipKeysToWire(out), err
+}
+
 // ReadLog serves ClusterService.ReadLog.
 func (s *clusterServer) ReadLog(in *pb.LogRequest, ss grpc.ServerStreamingServer[pb.LogChunk]) error {
 	return serveLog(in, ss, s.svc.ReadLog)

@@ -144,6 +144,8 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 		"settings":               survives(settingsToWire, settingsFromWire),
 		"cluster view":           survives(clusterViewToWire, clusterViewFromWire),
 		"gossip member":          survives(gossipViewToWire, gossipViewFromWire),
+		"gossip keys":            survives(gossipKeysToWire, gossipKeysFromWire),
+		"gossip key order":       survives(gossipKeyOrderToWire, gossipKeyOrderFromWire),
 		"worker identity":        survives(workerIdentityToWire, workerIdentityFromWire),
 		"promise request":        survives(promiseToWire, promiseFromWire),
 		"promise reply":          survives(promiseReplyToWire, promiseReplyFromWire),

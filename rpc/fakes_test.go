@@ -102,6 +102,14 @@ func (f *fakeServices) GossipMembers(context.Context) ([]model.GossipMemberView,
 	return nil, nil
 }
 
+func (f *fakeServices) GossipKeys(context.Context) (model.GossipKeysView, error) {
+	return model.GossipKeysView{}, nil
+}
+
+func (f *fakeServices) ChangeGossipKeys(context.Context, model.GossipKeyOrder) (model.GossipKeysView, error) {
+	return model.GossipKeysView{}, nil
+}
+
 func (f *fakeServices) ReadLog(ctx context.Context, r LogRequest, send func(LogChunk) error) error {
 	if f.readLog == nil {
 		return nil

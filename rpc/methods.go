@@ -73,7 +73,10 @@ func methodTable() map[string]method {
 		pb.Cluster_WaitApp_FullMethodName:       {by: byAny, long: true},
 		pb.Cluster_Settings_FullMethodName:      {by: byAny},
 		pb.Cluster_GossipMembers_FullMethodName: {by: byAny},
-		pb.Cluster_ReadLog_FullMethodName:       {by: byAny, long: true},
+		pb.Cluster_GossipKeys_FullMethodName:    {by: byAny},
+		// The same order twice is as one: no request id.
+		pb.Cluster_ChangeGossipKeys_FullMethodName: {by: byAny, changes: true},
+		pb.Cluster_ReadLog_FullMethodName:          {by: byAny, long: true},
 
 		pb.Access_CreateToken_FullMethodName: command,
 		pb.Access_RevokeToken_FullMethodName: command,

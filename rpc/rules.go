@@ -55,6 +55,7 @@ func ruleTable() map[string]rule {
 		pb.Cluster_Settings_FullMethodName:      viewer,
 		pb.Cluster_RaftServers_FullMethodName:   viewer,
 		pb.Cluster_GossipMembers_FullMethodName: viewer,
+		pb.Cluster_GossipKeys_FullMethodName:    viewer,
 		pb.Cluster_ReadLog_FullMethodName:       viewer,
 
 		pb.Cluster_RegisterApp_FullMethodName:   submitter,
@@ -67,6 +68,7 @@ func ruleTable() map[string]rule {
 		pb.Cluster_SetSettings_FullMethodName:        operator,
 		pb.Cluster_RemoveMaster_FullMethodName:       operator,
 		pb.Cluster_TransferLeadership_FullMethodName: changed,
+		pb.Cluster_ChangeGossipKeys_FullMethodName:   changed,
 
 		pb.Access_CreateToken_FullMethodName: operator,
 		pb.Access_RevokeToken_FullMethodName: operator,

@@ -68,6 +68,12 @@ type ClusterService interface {
 	RemoveMaster(ctx context.Context, call CallInfo, id model.MasterID) error
 	// GossipMembers lists what this master's gossip sees.
 	GossipMembers(ctx context.Context) ([]model.GossipMemberView, error)
+	// GossipKeys asks all members of gossip which keys they have.
+	GossipKeys(ctx context.Context) (model.GossipKeysView, error)
+	// ChangeGossipKeys installs, uses or removes a key on all members. A repeat
+	// changes nothing more. model.ErrRefused: a member would be cut off, or
+	// gossip is not encrypted; model.ErrNotFound: no such key.
+	ChangeGossipKeys(ctx context.Context, order model.GossipKeyOrder) (model.GossipKeysView, error)
 
 	// ReadLog streams a log of an executor through this master. send is
 	// called for each piece; ReadLog blocks until the end (or, with Follow,

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/internal/tlsconf"
 )
 
@@ -49,6 +50,18 @@ func daemonTLS(c config.TLS, role tlsconf.Role) (*tlsconf.Source, error) {
 		return nil, &codedError{code: exitUsage, err: fmt.Errorf("load TLS files: %w", err)}
 	}
 	return src, nil
+}
+
+// gossipKeys reads the keys of a daemon's gossip; none without a file.
+func gossipKeys(path string) ([][]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	keys, err := gossip.ReadKeyFile(path)
+	if err != nil {
+		return nil, &codedError{code: exitUsage, err: fmt.Errorf("%w; hearth operator gossip keys generate makes one", err)}
+	}
+	return keys, nil
 }
 
 // reloader is what a daemon does about SIGHUP, and about TLS files that change.

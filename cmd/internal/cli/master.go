@@ -46,12 +46,16 @@ func newMaster(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			keys, err := gossipKeys(conf.GossipKeyFile())
+			if err != nil {
+				return err
+			}
 			r := reloader{log: log, tls: source, level: func() (string, error) {
 				c, _, err := config.LoadMaster(file, s.Env, cmd.Flags())
 				return c.Log.Level, err
 			}}
 			defer r.watch(cmd.Context())()
-			m, err := masterd.New(masterConfig(conf), masterd.Deps{Logger: log, ServerTLS: source.Server(), ClientTLS: source.Client()})
+			m, err := masterd.New(masterConfig(conf), masterDeps(log, source, keys))
 			if err != nil {
 				return fmt.Errorf("start master: %w", err)
 			}
@@ -87,6 +91,14 @@ func preferMaster(log hclog.Logger) {
 	}
 }
 
+func masterDeps(log hclog.Logger, source *tlsconf.Source, keys [][]byte) masterd.Deps {
+	d := masterd.Deps{Logger: log, ServerTLS: source.Server(), ClientTLS: source.Client(), GossipKeys: keys}
+	if source != nil {
+		d.Certificate = source.Validity
+	}
+	return d
+}
+
 func masterConfig(c config.MasterConfig) masterd.Config {
 	return masterd.Config{
 		DataDir: c.DataDir,
@@ -98,6 +110,8 @@ func masterConfig(c config.MasterConfig) masterd.Config {
 		SnapshotThreshold: uint64(c.Raft.SnapshotThreshold), SnapshotInterval: c.Raft.SnapshotInterval,
 		Seeds:      c.Cluster,
 		WorkerBeat: c.Scheduler.WorkerBeat, WorkerTimeout: c.Scheduler.WorkerTimeout, DriverTimeout: c.Scheduler.DriverTimeout,
-		Version: buildVersion().Build,
+		HTTPCertOptional: c.HTTP.ClientAuth == config.ClientAuthOptional,
+		TokensRequired:   c.Access.Tokens == config.TokensRequired,
+		Version:          buildVersion().Build,
 	}
 }

@@ -42,7 +42,7 @@ func newOperator(s Streams) *cobra.Command {
 	raft := &cobra.Command{Use: "raft", Short: "The replicated log's members", Args: cobra.NoArgs, RunE: help}
 	gossip := &cobra.Command{Use: "gossip", Short: "The gossip pool", Args: cobra.NoArgs, RunE: help}
 	raft.AddCommand(newRaftList(s), newRaftTransfer(s), newRaftLeave(s))
-	gossip.AddCommand(newGossipMembers(s))
+	gossip.AddCommand(newGossipMembers(s), newGossipKeys(s))
 	cmd.AddCommand(raft, gossip)
 	return cmd
 }

@@ -55,6 +55,10 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	if err != nil {
 		return err
 	}
+	keys, err := gossipKeys(conf.GossipKeyFile())
+	if err != nil {
+		return err
+	}
 	load := func() (config.WorkerConfig, error) {
 		c, _, err := config.LoadWorker(file, s.Env, cmd.Flags())
 		return c, err
@@ -65,7 +69,7 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	if err != nil {
 		return err
 	}
-	d := workerDaemon{log: log, conf: conf, tls: source, env: s.Env, check: func(ctx context.Context) error {
+	d := workerDaemon{log: log, conf: conf, tls: source, keys: keys, env: s.Env, check: func(ctx context.Context) error {
 		return next.check(ctx, func() error { _, err := load(); return err })
 	}}
 	err = d.serve(cmd.Context(), false)
@@ -86,6 +90,7 @@ type workerDaemon struct {
 	log   hclog.Logger
 	conf  config.WorkerConfig
 	tls   *tlsconf.Source
+	keys  [][]byte // of gossip
 	env   []string
 	check func(context.Context) error
 }
@@ -100,7 +105,7 @@ func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 	w, err := workerd.New(workerd.FromConfig(d.conf, buildVersion().Build), workerd.Deps{
 		Logger:    d.log,
 		KeeperExe: []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
-		ServerTLS: d.tls.Server(), ClientTLS: d.tls.Client(), HTTPTLS: d.tls.Server(),
+		ServerTLS: d.tls.Server(), ClientTLS: d.tls.Client(), HTTPTLS: d.tls.Server(), GossipKeys: d.keys,
 		Environ: d.env, CheckSuccessor: d.check,
 	})
 	if err != nil {

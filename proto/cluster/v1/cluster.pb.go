@@ -863,6 +863,213 @@ func (x *GossipMembersReply) GetMembers() []*GossipMemberView {
 	return nil
 }
 
+// ChangeGossipKeysRequest changes the keys of all members of the gossip pool.
+type ChangeGossipKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // install, use or remove
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`       // base64; for install
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`         // of a key; for use and remove
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeGossipKeysRequest) Reset() {
+	*x = ChangeGossipKeysRequest{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeGossipKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeGossipKeysRequest) ProtoMessage() {}
+
+func (x *ChangeGossipKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeGossipKeysRequest.ProtoReflect.Descriptor instead.
+func (*ChangeGossipKeysRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ChangeGossipKeysRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ChangeGossipKeysRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ChangeGossipKeysRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ChangeGossipKeysRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+// GossipKeysView says which members have which keys; keys are named by the
+// beginning of their SHA-256.
+type GossipKeysView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*GossipKeyView       `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Members       int64                  `protobuf:"varint,2,opt,name=members,proto3" json:"members,omitempty"`
+	Answered      int64                  `protobuf:"varint,3,opt,name=answered,proto3" json:"answered,omitempty"`
+	Problems      []string               `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	Absent        []string               `protobuf:"bytes,5,rep,name=absent,proto3" json:"absent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GossipKeysView) Reset() {
+	*x = GossipKeysView{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GossipKeysView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GossipKeysView) ProtoMessage() {}
+
+func (x *GossipKeysView) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GossipKeysView.ProtoReflect.Descriptor instead.
+func (*GossipKeysView) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GossipKeysView) GetKeys() []*GossipKeyView {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GossipKeysView) GetMembers() int64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *GossipKeysView) GetAnswered() int64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *GossipKeysView) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *GossipKeysView) GetAbsent() []string {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
+type GossipKeyView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Holders       int64                  `protobuf:"varint,2,opt,name=holders,proto3" json:"holders,omitempty"`
+	Primary       int64                  `protobuf:"varint,3,opt,name=primary,proto3" json:"primary,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GossipKeyView) Reset() {
+	*x = GossipKeyView{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GossipKeyView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GossipKeyView) ProtoMessage() {}
+
+func (x *GossipKeyView) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GossipKeyView.ProtoReflect.Descriptor instead.
+func (*GossipKeyView) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GossipKeyView) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GossipKeyView) GetHolders() int64 {
+	if x != nil {
+		return x.Holders
+	}
+	return 0
+}
+
+func (x *GossipKeyView) GetPrimary() int64 {
+	if x != nil {
+		return x.Primary
+	}
+	return 0
+}
+
 type SettingsView struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	SpreadOutApps         bool                   `protobuf:"varint,1,opt,name=spread_out_apps,json=spreadOutApps,proto3" json:"spread_out_apps,omitempty"`
@@ -874,7 +1081,7 @@ type SettingsView struct {
 
 func (x *SettingsView) Reset() {
 	*x = SettingsView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1093,7 @@ func (x *SettingsView) String() string {
 func (*SettingsView) ProtoMessage() {}
 
 func (x *SettingsView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1106,7 @@ func (x *SettingsView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsView.ProtoReflect.Descriptor instead.
 func (*SettingsView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SettingsView) GetSpreadOutApps() bool {
@@ -938,7 +1145,7 @@ type StalenessView struct {
 
 func (x *StalenessView) Reset() {
 	*x = StalenessView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1157,7 @@ func (x *StalenessView) String() string {
 func (*StalenessView) ProtoMessage() {}
 
 func (x *StalenessView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1170,7 @@ func (x *StalenessView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StalenessView.ProtoReflect.Descriptor instead.
 func (*StalenessView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StalenessView) GetMaster() string {
@@ -1033,7 +1240,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1252,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1265,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClusterView) GetVersion() int64 {
@@ -1143,7 +1350,7 @@ type AlarmView struct {
 
 func (x *AlarmView) Reset() {
 	*x = AlarmView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1362,7 @@ func (x *AlarmView) String() string {
 func (*AlarmView) ProtoMessage() {}
 
 func (x *AlarmView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1375,7 @@ func (x *AlarmView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlarmView.ProtoReflect.Descriptor instead.
 func (*AlarmView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AlarmView) GetKind() string {
@@ -1218,7 +1425,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1437,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1450,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MasterView) GetId() string {
@@ -1351,7 +1558,7 @@ type WorkerView struct {
 
 func (x *WorkerView) Reset() {
 	*x = WorkerView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1570,7 @@ func (x *WorkerView) String() string {
 func (*WorkerView) ProtoMessage() {}
 
 func (x *WorkerView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1583,7 @@ func (x *WorkerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerView.ProtoReflect.Descriptor instead.
 func (*WorkerView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkerView) GetId() string {
@@ -1553,7 +1760,7 @@ type AppView struct {
 
 func (x *AppView) Reset() {
 	*x = AppView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1772,7 @@ func (x *AppView) String() string {
 func (*AppView) ProtoMessage() {}
 
 func (x *AppView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1785,7 @@ func (x *AppView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppView.ProtoReflect.Descriptor instead.
 func (*AppView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AppView) GetVersion() int64 {
@@ -1788,7 +1995,7 @@ type ExecutorView struct {
 
 func (x *ExecutorView) Reset() {
 	*x = ExecutorView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +2007,7 @@ func (x *ExecutorView) String() string {
 func (*ExecutorView) ProtoMessage() {}
 
 func (x *ExecutorView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +2020,7 @@ func (x *ExecutorView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
 func (*ExecutorView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExecutorView) GetApp() string {
@@ -1948,7 +2155,7 @@ type GossipMemberView struct {
 
 func (x *GossipMemberView) Reset() {
 	*x = GossipMemberView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2167,7 @@ func (x *GossipMemberView) String() string {
 func (*GossipMemberView) ProtoMessage() {}
 
 func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2180,7 @@ func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMemberView.ProtoReflect.Descriptor instead.
 func (*GossipMemberView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GossipMemberView) GetId() string {
@@ -2023,7 +2230,7 @@ type Submission struct {
 
 func (x *Submission) Reset() {
 	*x = Submission{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2242,7 @@ func (x *Submission) String() string {
 func (*Submission) ProtoMessage() {}
 
 func (x *Submission) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2255,7 @@ func (x *Submission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Submission.ProtoReflect.Descriptor instead.
 func (*Submission) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Submission) GetRequestId() string {
@@ -2081,7 +2288,7 @@ type RegisterAppsRequest struct {
 
 func (x *RegisterAppsRequest) Reset() {
 	*x = RegisterAppsRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2300,7 @@ func (x *RegisterAppsRequest) String() string {
 func (*RegisterAppsRequest) ProtoMessage() {}
 
 func (x *RegisterAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2313,7 @@ func (x *RegisterAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAppsRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAppsRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RegisterAppsRequest) GetSubmissions() []*Submission {
@@ -2127,7 +2334,7 @@ type RegisterAppsReply struct {
 
 func (x *RegisterAppsReply) Reset() {
 	*x = RegisterAppsReply{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2346,7 @@ func (x *RegisterAppsReply) String() string {
 func (*RegisterAppsReply) ProtoMessage() {}
 
 func (x *RegisterAppsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2359,7 @@ func (x *RegisterAppsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAppsReply.ProtoReflect.Descriptor instead.
 func (*RegisterAppsReply) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RegisterAppsReply) GetVerdicts() []*SubmissionVerdict {
@@ -2183,7 +2390,7 @@ type SubmissionVerdict struct {
 
 func (x *SubmissionVerdict) Reset() {
 	*x = SubmissionVerdict{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2402,7 @@ func (x *SubmissionVerdict) String() string {
 func (*SubmissionVerdict) ProtoMessage() {}
 
 func (x *SubmissionVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2415,7 @@ func (x *SubmissionVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmissionVerdict.ProtoReflect.Descriptor instead.
 func (*SubmissionVerdict) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SubmissionVerdict) GetApp() string {
@@ -2310,7 +2517,22 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x13RemoveMasterRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x12GossipMembersReply\x12=\n" +
-	"\amembers\x18\x01 \x03(\v2#.hearth.cluster.v1.GossipMemberViewR\amembers\"\x93\x01\n" +
+	"\amembers\x18\x01 \x03(\v2#.hearth.cluster.v1.GossipMemberViewR\amembers\"i\n" +
+	"\x17ChangeGossipKeysRequest\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"\xb0\x01\n" +
+	"\x0eGossipKeysView\x124\n" +
+	"\x04keys\x18\x01 \x03(\v2 .hearth.cluster.v1.GossipKeyViewR\x04keys\x12\x18\n" +
+	"\amembers\x18\x02 \x01(\x03R\amembers\x12\x1a\n" +
+	"\banswered\x18\x03 \x01(\x03R\banswered\x12\x1a\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\x12\x16\n" +
+	"\x06absent\x18\x05 \x03(\tR\x06absent\"S\n" +
+	"\rGossipKeyView\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aholders\x18\x02 \x01(\x03R\aholders\x12\x18\n" +
+	"\aprimary\x18\x03 \x01(\x03R\aprimary\"\x93\x01\n" +
 	"\fSettingsView\x12&\n" +
 	"\x0fspread_out_apps\x18\x01 \x01(\bR\rspreadOutApps\x126\n" +
 	"\x17worker_selection_policy\x18\x02 \x01(\tR\x15workerSelectionPolicy\x12#\n" +
@@ -2469,7 +2691,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x126\n" +
-	"\x06detail\x18\x05 \x01(\v2\x1e.hearth.cluster.v1.ErrorDetailR\x06detail2\xcd\v\n" +
+	"\x06detail\x18\x05 \x01(\v2\x1e.hearth.cluster.v1.ErrorDetailR\x06detail2\xfb\f\n" +
 	"\aCluster\x12Y\n" +
 	"\vRegisterApp\x12%.hearth.cluster.v1.RegisterAppRequest\x1a#.hearth.cluster.v1.RegisterAppReply\x12J\n" +
 	"\tFinishApp\x12#.hearth.cluster.v1.FinishAppRequest\x1a\x18.hearth.cluster.v1.Empty\x12F\n" +
@@ -2490,7 +2712,10 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\fRemoveMaster\x12&.hearth.cluster.v1.RemoveMasterRequest\x1a\x18.hearth.cluster.v1.Empty\x12P\n" +
 	"\rGossipMembers\x12\x18.hearth.cluster.v1.Empty\x1a%.hearth.cluster.v1.GossipMembersReply\x12G\n" +
 	"\aReadLog\x12\x1d.hearth.cluster.v1.LogRequest\x1a\x1b.hearth.cluster.v1.LogChunk0\x01\x12\\\n" +
-	"\fRegisterApps\x12&.hearth.cluster.v1.RegisterAppsRequest\x1a$.hearth.cluster.v1.RegisterAppsReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
+	"\fRegisterApps\x12&.hearth.cluster.v1.RegisterAppsRequest\x1a$.hearth.cluster.v1.RegisterAppsReply\x12I\n" +
+	"\n" +
+	"GossipKeys\x12\x18.hearth.cluster.v1.Empty\x1a!.hearth.cluster.v1.GossipKeysView\x12a\n" +
+	"\x10ChangeGossipKeys\x12*.hearth.cluster.v1.ChangeGossipKeysRequest\x1a!.hearth.cluster.v1.GossipKeysViewB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_cluster_v1_cluster_proto_rawDescOnce sync.Once
@@ -2504,7 +2729,7 @@ func file_cluster_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_cluster_proto_rawDescData
 }
 
-var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*RegisterAppRequest)(nil),        // 0: hearth.cluster.v1.RegisterAppRequest
 	(*RegisterAppReply)(nil),          // 1: hearth.cluster.v1.RegisterAppReply
@@ -2522,106 +2747,114 @@ var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*TransferLeadershipRequest)(nil), // 13: hearth.cluster.v1.TransferLeadershipRequest
 	(*RemoveMasterRequest)(nil),       // 14: hearth.cluster.v1.RemoveMasterRequest
 	(*GossipMembersReply)(nil),        // 15: hearth.cluster.v1.GossipMembersReply
-	(*SettingsView)(nil),              // 16: hearth.cluster.v1.SettingsView
-	(*StalenessView)(nil),             // 17: hearth.cluster.v1.StalenessView
-	(*ClusterView)(nil),               // 18: hearth.cluster.v1.ClusterView
-	(*AlarmView)(nil),                 // 19: hearth.cluster.v1.AlarmView
-	(*MasterView)(nil),                // 20: hearth.cluster.v1.MasterView
-	(*WorkerView)(nil),                // 21: hearth.cluster.v1.WorkerView
-	(*AppView)(nil),                   // 22: hearth.cluster.v1.AppView
-	(*ExecutorView)(nil),              // 23: hearth.cluster.v1.ExecutorView
-	(*GossipMemberView)(nil),          // 24: hearth.cluster.v1.GossipMemberView
-	(*Submission)(nil),                // 25: hearth.cluster.v1.Submission
-	(*RegisterAppsRequest)(nil),       // 26: hearth.cluster.v1.RegisterAppsRequest
-	(*RegisterAppsReply)(nil),         // 27: hearth.cluster.v1.RegisterAppsReply
-	(*SubmissionVerdict)(nil),         // 28: hearth.cluster.v1.SubmissionVerdict
-	nil,                               // 29: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	nil,                               // 30: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	nil,                               // 31: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	nil,                               // 32: hearth.cluster.v1.WorkerView.ResourcesEntry
-	nil,                               // 33: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	nil,                               // 34: hearth.cluster.v1.WorkerView.LabelsEntry
-	nil,                               // 35: hearth.cluster.v1.ExecutorView.ResourcesEntry
-	(*AppSpec)(nil),                   // 36: hearth.cluster.v1.AppSpec
-	(*ErrorDetail)(nil),               // 37: hearth.cluster.v1.ErrorDetail
-	(*Profile)(nil),                   // 38: hearth.cluster.v1.Profile
-	(*Addresses)(nil),                 // 39: hearth.cluster.v1.Addresses
-	(*Empty)(nil),                     // 40: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),                // 41: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),                  // 42: hearth.cluster.v1.LogChunk
+	(*ChangeGossipKeysRequest)(nil),   // 16: hearth.cluster.v1.ChangeGossipKeysRequest
+	(*GossipKeysView)(nil),            // 17: hearth.cluster.v1.GossipKeysView
+	(*GossipKeyView)(nil),             // 18: hearth.cluster.v1.GossipKeyView
+	(*SettingsView)(nil),              // 19: hearth.cluster.v1.SettingsView
+	(*StalenessView)(nil),             // 20: hearth.cluster.v1.StalenessView
+	(*ClusterView)(nil),               // 21: hearth.cluster.v1.ClusterView
+	(*AlarmView)(nil),                 // 22: hearth.cluster.v1.AlarmView
+	(*MasterView)(nil),                // 23: hearth.cluster.v1.MasterView
+	(*WorkerView)(nil),                // 24: hearth.cluster.v1.WorkerView
+	(*AppView)(nil),                   // 25: hearth.cluster.v1.AppView
+	(*ExecutorView)(nil),              // 26: hearth.cluster.v1.ExecutorView
+	(*GossipMemberView)(nil),          // 27: hearth.cluster.v1.GossipMemberView
+	(*Submission)(nil),                // 28: hearth.cluster.v1.Submission
+	(*RegisterAppsRequest)(nil),       // 29: hearth.cluster.v1.RegisterAppsRequest
+	(*RegisterAppsReply)(nil),         // 30: hearth.cluster.v1.RegisterAppsReply
+	(*SubmissionVerdict)(nil),         // 31: hearth.cluster.v1.SubmissionVerdict
+	nil,                               // 32: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	nil,                               // 33: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	nil,                               // 34: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	nil,                               // 35: hearth.cluster.v1.WorkerView.ResourcesEntry
+	nil,                               // 36: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	nil,                               // 37: hearth.cluster.v1.WorkerView.LabelsEntry
+	nil,                               // 38: hearth.cluster.v1.ExecutorView.ResourcesEntry
+	(*AppSpec)(nil),                   // 39: hearth.cluster.v1.AppSpec
+	(*ErrorDetail)(nil),               // 40: hearth.cluster.v1.ErrorDetail
+	(*Profile)(nil),                   // 41: hearth.cluster.v1.Profile
+	(*Addresses)(nil),                 // 42: hearth.cluster.v1.Addresses
+	(*Empty)(nil),                     // 43: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),                // 44: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),                  // 45: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_cluster_proto_depIdxs = []int32{
-	36, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
-	29, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	30, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	17, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	22, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
-	17, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	21, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
-	31, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	20, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
-	24, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
-	17, // 10: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
-	20, // 11: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
-	21, // 12: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
-	22, // 13: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
-	19, // 14: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
-	32, // 15: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
-	33, // 16: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	34, // 17: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
-	23, // 18: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
-	35, // 19: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
-	36, // 20: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
-	25, // 21: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
-	28, // 22: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
-	37, // 23: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
-	38, // 24: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
-	39, // 25: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	39, // 26: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
-	39, // 27: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	0,  // 28: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
-	2,  // 29: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
-	3,  // 30: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
-	4,  // 31: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
-	5,  // 32: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
-	40, // 33: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
-	40, // 34: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
-	6,  // 35: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
-	8,  // 36: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
-	40, // 37: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
-	9,  // 38: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
-	40, // 39: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
-	11, // 40: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
-	40, // 41: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
-	13, // 42: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
-	14, // 43: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
-	40, // 44: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
-	41, // 45: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	26, // 46: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
-	1,  // 47: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
-	40, // 48: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
-	40, // 49: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
-	40, // 50: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
-	40, // 51: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
-	17, // 52: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
-	18, // 53: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
-	7,  // 54: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
-	22, // 55: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
-	10, // 56: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
-	22, // 57: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
-	16, // 58: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
-	40, // 59: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
-	12, // 60: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
-	40, // 61: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
-	40, // 62: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
-	15, // 63: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
-	42, // 64: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	27, // 65: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
-	47, // [47:66] is the sub-list for method output_type
-	28, // [28:47] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	39, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
+	32, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	33, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	20, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
+	25, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
+	20, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
+	24, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
+	34, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	23, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
+	27, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
+	18, // 10: hearth.cluster.v1.GossipKeysView.keys:type_name -> hearth.cluster.v1.GossipKeyView
+	20, // 11: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
+	23, // 12: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
+	24, // 13: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
+	25, // 14: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
+	22, // 15: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
+	35, // 16: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
+	36, // 17: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	37, // 18: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
+	26, // 19: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
+	38, // 20: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
+	39, // 21: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
+	28, // 22: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
+	31, // 23: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
+	40, // 24: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
+	41, // 25: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
+	42, // 26: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	42, // 27: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
+	42, // 28: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	0,  // 29: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
+	2,  // 30: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
+	3,  // 31: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
+	4,  // 32: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
+	5,  // 33: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
+	43, // 34: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
+	43, // 35: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
+	6,  // 36: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
+	8,  // 37: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
+	43, // 38: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
+	9,  // 39: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
+	43, // 40: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
+	11, // 41: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
+	43, // 42: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
+	13, // 43: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
+	14, // 44: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
+	43, // 45: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
+	44, // 46: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	29, // 47: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
+	43, // 48: hearth.cluster.v1.Cluster.GossipKeys:input_type -> hearth.cluster.v1.Empty
+	16, // 49: hearth.cluster.v1.Cluster.ChangeGossipKeys:input_type -> hearth.cluster.v1.ChangeGossipKeysRequest
+	1,  // 50: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
+	43, // 51: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
+	43, // 52: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
+	43, // 53: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
+	43, // 54: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
+	20, // 55: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
+	21, // 56: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
+	7,  // 57: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
+	25, // 58: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
+	10, // 59: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
+	25, // 60: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
+	19, // 61: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
+	43, // 62: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
+	12, // 63: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
+	43, // 64: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
+	43, // 65: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
+	15, // 66: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
+	45, // 67: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	30, // 68: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
+	17, // 69: hearth.cluster.v1.Cluster.GossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	17, // 70: hearth.cluster.v1.Cluster.ChangeGossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	50, // [50:71] is the sub-list for method output_type
+	29, // [29:50] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_cluster_proto_init() }
@@ -2636,7 +2869,7 @@ func file_cluster_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_cluster_proto_rawDesc), len(file_cluster_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

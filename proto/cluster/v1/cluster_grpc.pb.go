@@ -40,6 +40,8 @@ const (
 	Cluster_GossipMembers_FullMethodName      = "/hearth.cluster.v1.Cluster/GossipMembers"
 	Cluster_ReadLog_FullMethodName            = "/hearth.cluster.v1.Cluster/ReadLog"
 	Cluster_RegisterApps_FullMethodName       = "/hearth.cluster.v1.Cluster/RegisterApps"
+	Cluster_GossipKeys_FullMethodName         = "/hearth.cluster.v1.Cluster/GossipKeys"
+	Cluster_ChangeGossipKeys_FullMethodName   = "/hearth.cluster.v1.Cluster/ChangeGossipKeys"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -65,6 +67,8 @@ type ClusterClient interface {
 	GossipMembers(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*GossipMembersReply, error)
 	ReadLog(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogChunk], error)
 	RegisterApps(ctx context.Context, in *RegisterAppsRequest, opts ...grpc.CallOption) (*RegisterAppsReply, error)
+	GossipKeys(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*GossipKeysView, error)
+	ChangeGossipKeys(ctx context.Context, in *ChangeGossipKeysRequest, opts ...grpc.CallOption) (*GossipKeysView, error)
 }
 
 type clusterClient struct {
@@ -274,6 +278,26 @@ func (c *clusterClient) RegisterApps(ctx context.Context, in *RegisterAppsReques
 	return out, nil
 }
 
+func (c *clusterClient) GossipKeys(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*GossipKeysView, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GossipKeysView)
+	err := c.cc.Invoke(ctx, Cluster_GossipKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterClient) ChangeGossipKeys(ctx context.Context, in *ChangeGossipKeysRequest, opts ...grpc.CallOption) (*GossipKeysView, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GossipKeysView)
+	err := c.cc.Invoke(ctx, Cluster_ChangeGossipKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -297,6 +321,8 @@ type ClusterServer interface {
 	GossipMembers(context.Context, *Empty) (*GossipMembersReply, error)
 	ReadLog(*LogRequest, grpc.ServerStreamingServer[LogChunk]) error
 	RegisterApps(context.Context, *RegisterAppsRequest) (*RegisterAppsReply, error)
+	GossipKeys(context.Context, *Empty) (*GossipKeysView, error)
+	ChangeGossipKeys(context.Context, *ChangeGossipKeysRequest) (*GossipKeysView, error)
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -363,6 +389,12 @@ func (UnimplementedClusterServer) ReadLog(*LogRequest, grpc.ServerStreamingServe
 }
 func (UnimplementedClusterServer) RegisterApps(context.Context, *RegisterAppsRequest) (*RegisterAppsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method RegisterApps not implemented")
+}
+func (UnimplementedClusterServer) GossipKeys(context.Context, *Empty) (*GossipKeysView, error) {
+	return nil, status.Error(codes.Unimplemented, "method GossipKeys not implemented")
+}
+func (UnimplementedClusterServer) ChangeGossipKeys(context.Context, *ChangeGossipKeysRequest) (*GossipKeysView, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeGossipKeys not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -720,6 +752,42 @@ func _Cluster_RegisterApps_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_GossipKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Empty)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).GossipKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_GossipKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).GossipKeys(ctx, req.(*Empty))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Cluster_ChangeGossipKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeGossipKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).ChangeGossipKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_ChangeGossipKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).ChangeGossipKeys(ctx, req.(*ChangeGossipKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -798,6 +866,14 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RegisterApps",
 			Handler:    _Cluster_RegisterApps_Handler,
+		},
+		{
+			MethodName: "GossipKeys",
+			Handler:    _Cluster_GossipKeys_Handler,
+		},
+		{
+			MethodName: "ChangeGossipKeys",
+			Handler:    _Cluster_ChangeGossipKeys_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
