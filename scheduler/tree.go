@@ -1,8 +1,8 @@
 package scheduler
 
 // fanout is how many entries a node holds: wide enough that 50,000 workers are
-// four levels, small enough that a node is a few cache lines per question.
-const fanout = 32
+// three levels, small enough that a node is a few cache lines per question.
+const fanout = 64
 
 // maxDepth bounds the levels below the root. A node that runs low joins its
 // neighbour, so even 2^32 entries need fewer.
