@@ -48,10 +48,18 @@ type agent struct {
 	foreign  model.ClusterIdentity // of masters that have refused this worker; zero if none has
 
 	calls chan func()
-	done  chan struct{} // closed when run has returned
-	fail  error         // ends run
-	jobs  sync.WaitGroup
-	slots chan struct{} // starts in flight
+	// orders come from the session, in order.
+	orders chan model.WorkerDown
+	done   chan struct{} // closed when run has returned
+	fail   error         // ends run
+	jobs   sync.WaitGroup
+	slots  chan struct{} // starts in flight
+
+	// While calls and orders are taken together, the effects and the callers that wait until what
+	// they rely on is in the journal.
+	gathering bool
+	effects   []effect
+	waiting   []chan struct{}
 
 	up     chan<- model.WorkerUp // nil without a session
 	leader string                // gRPC address, "" without a session
@@ -72,20 +80,6 @@ type stopState struct {
 	left       bool      // LEFT is committed
 	deadline   time.Time // for all of it
 	leaderless time.Time // give up then if there is no session
-}
-
-// do runs f in the agent's goroutine and waits for it.
-func (a *agent) do(ctx context.Context, f func()) error {
-	ran := make(chan struct{})
-	select {
-	case a.calls <- func() { f(); close(ran) }:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-a.done:
-		return errAgentEnded
-	}
-	<-ran // it was taken, and functions never block for long
-	return nil
 }
 
 // run is the agent. When ctx ends it stops gracefully: executors are ended, their ends reported,
@@ -115,7 +109,9 @@ func (a *agent) run(ctx context.Context, session func(context.Context)) error {
 		timer := time.NewTimer(time.Until(next))
 		select {
 		case f := <-a.calls:
-			f()
+			a.together(f)
+		case d := <-a.orders:
+			a.together(func() { a.obey(d) })
 		case up <- deref(message):
 			a.sent(message, time.Now())
 		case <-timer.C:
@@ -150,7 +146,7 @@ func (a *agent) drain(sess *sync.WaitGroup) {
 	for {
 		select {
 		case f := <-a.calls:
-			f()
+			a.together(f)
 		case <-ended:
 			return
 		}
@@ -302,6 +298,7 @@ func (a *agent) welcome(ctx context.Context, leader string, w *model.WorkerWelco
 // closed implements sessionOwner.
 func (a *agent) closed() {
 	_ = a.do(context.Background(), func() {
+		a.finishOrders()
 		a.up, a.leader = nil, ""
 		if a.hand != nil {
 			a.hand.asked = false // the next session's leader may not know
@@ -322,11 +319,6 @@ func (a *agent) rehello(ctx context.Context, r *model.Rehello) error {
 		}
 	})
 	return errors.Join(doErr, err)
-}
-
-// order implements sessionOwner.
-func (a *agent) order(ctx context.Context, d model.WorkerDown) error {
-	return a.do(ctx, func() { a.obey(d) })
 }
 
 func (a *agent) obey(d model.WorkerDown) {

@@ -131,7 +131,7 @@ func FuzzControl(f *testing.F) {
 		a := &agent{
 			log: hclog.NewNullLogger(), id: &identity{id: "worker-1", incarnation: 1}, fence: &fence{}, reports: rep,
 			table: newTable(hclog.NewNullLogger(), memoryRecorder(new([]journalRecord)), rep), contact: newContact(nil),
-			calls: make(chan func()), done: make(chan struct{}),
+			journal: &journal{}, calls: make(chan func()), done: make(chan struct{}),
 		}
 		ended := make(chan struct{})
 		go func() { // the agent's goroutine; it has no processes and no leader
@@ -139,7 +139,7 @@ func FuzzControl(f *testing.F) {
 			for {
 				select {
 				case call := <-a.calls:
-					call()
+					a.together(call)
 					if a.hand != nil {
 						a.abandonHandover(model.ErrNoLeader)
 					}

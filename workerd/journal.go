@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hearthd/hearth/internal/atomicfile"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
@@ -98,6 +100,11 @@ type journal struct {
 	size    int64 // of the whole records in the file
 	records int
 	broken  bool // something half-written could not be cut off
+
+	// gathering: appended records wait for flush, encoded in pending.
+	gathering bool
+	pending   []byte
+	gathered  int
 }
 
 // openedJournal is what openJournal found.
@@ -202,22 +209,40 @@ func encodeRecord(b []byte, r journalRecord) ([]byte, error) {
 	return append(b, payload...), nil
 }
 
-// append writes records; they are on disk when it returns nil. After a failure the file holds what
-// it held before, or nothing is appended any more until a rewrite.
+// append writes records; they are on disk when it returns nil, or after the next flush if records are
+// gathered. After a failure the file holds what it held before, or nothing is appended any more until
+// a rewrite.
 func (j *journal) append(records ...journalRecord) error {
 	if j.broken {
 		return errors.New("append to journal: an earlier write failed half-way")
 	}
-	var b []byte
-	var err error
+	b, err := j.pending, error(nil)
 	for _, r := range records {
 		if b, err = encodeRecord(b, r); err != nil {
 			return err
 		}
 	}
-	_, err = j.f.Write(b)
+	j.pending, j.gathered = b, j.gathered+len(records)
+	if j.gathering {
+		return nil
+	}
+	return j.flush()
+}
+
+// gather begins to hold records back, so that many share one sync. Until flush has returned nil
+// nothing may happen that relies on one of them.
+func (j *journal) gather() { j.gathering = true }
+
+// flush ends what gather began: it writes what was held back, all or nothing.
+func (j *journal) flush() error {
+	b, records := j.pending, j.gathered
+	j.gathering, j.pending, j.gathered = false, j.pending[:0], 0
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := j.f.Write(b)
 	if err == nil {
-		err = j.f.Sync()
+		err = unix.Fdatasync(int(j.f.Fd())) // with the new size, which is needed to read it back
 	}
 	if err != nil {
 		cut := j.f.Truncate(j.size)
@@ -225,7 +250,7 @@ func (j *journal) append(records ...journalRecord) error {
 		return fmt.Errorf("append to journal: %w", errors.Join(err, cut))
 	}
 	j.size += int64(len(b))
-	j.records += len(records)
+	j.records += records
 	return nil
 }
 

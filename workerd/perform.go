@@ -14,9 +14,13 @@ import (
 	"github.com/hearthd/hearth/workerd/keeper"
 )
 
-// perform does what the table wants. Nothing in it blocks: calls to the keeper run as jobs, whose
-// results come back through do.
+// perform does what the table wants, or notes it for when the journal is on disk. Nothing in it
+// blocks: calls to the keeper run as jobs, whose results come back through do.
 func (a *agent) perform(effects []effect) {
+	if a.gathering {
+		a.effects = append(a.effects, effects...)
+		return
+	}
 	for _, e := range effects {
 		switch e.kind {
 		case effectStart:

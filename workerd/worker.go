@@ -331,6 +331,7 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 		metrics:  newMetrics(w.cfg.Version, w.deps.Certificate),
 		cleanup:  cleanup,
 		calls:    make(chan func()),
+		orders:   make(chan model.WorkerDown, maxDownQueue),
 		done:     make(chan struct{}),
 		slots:    make(chan struct{}, maxStartsInFlight),
 	}
