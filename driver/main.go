@@ -214,6 +214,11 @@ func (d *program) parse() error {
 	if err := d.std.apply(d.p); err != nil {
 		return err
 	}
+	if d.p.configure != nil {
+		if err := d.p.configure(); err != nil {
+			return err
+		}
+	}
 	d.log = hclog.New(&hclog.LoggerOptions{Name: d.inv.name(), Level: hclog.LevelFromString(d.std.logLevel), Output: d.inv.Stderr})
 	return nil
 }

@@ -50,6 +50,7 @@ type Program struct {
 
 	functions map[string]registered
 	states    int // executor-local states registered so far
+	configure func() error
 	run       func(context.Context, *App) error
 	flags     *pflag.FlagSet
 	errs      []error
@@ -82,6 +83,11 @@ func newProgram(setup func(*Program)) (*Program, *standardFlags, error) {
 // error's text. ctx ends when the user interrupts the program or the application
 // is ended by somebody else; its cause says which.
 func (p *Program) Run(driver func(ctx context.Context, app *App) error) { p.run = driver }
+
+// Configure sets a function that is called in the driver after the flags have been
+// parsed and before the application is registered: it may check them and change p's
+// fields. Its error is a mistake on the command line.
+func (p *Program) Configure(check func() error) { p.configure = check }
 
 // Flags are the flags of the program's command line, for setup to add to. Those
 // of every program (--masters, --name, --executors, --memory and so on) are there
