@@ -55,19 +55,41 @@ func (v *Scheduling) Excluded(app model.AppID, w model.WorkerID) bool {
 // NextWake is the next tick at which a flag changes by time alone; 0 = none.
 func (v *Scheduling) NextWake() int64 {
 	var next int64
-	consider := func(tick int64) {
-		if tick > v.tick && (next == 0 || tick < next) {
-			next = tick
-		}
-	}
 	v.ActiveApps(func(a *model.App) bool {
-		consider(a.BackoffUntil)
-		for _, x := range a.Excluded {
-			consider(x.UntilTick)
-		}
+		next = sooner(next, v.nextWake(a))
 		return true
 	})
 	return next
+}
+
+// NextWakeOf is NextWake for the flags of one application.
+func (v *Scheduling) NextWakeOf(id model.AppID) int64 {
+	a, ok := v.ActiveApp(id)
+	if !ok {
+		return 0
+	}
+	return v.nextWake(a)
+}
+
+func (v *Scheduling) nextWake(a *model.App) int64 {
+	var next int64
+	if a.BackoffUntil > v.tick {
+		next = a.BackoffUntil
+	}
+	for _, x := range a.Excluded {
+		if x.UntilTick > v.tick {
+			next = sooner(next, x.UntilTick)
+		}
+	}
+	return next
+}
+
+// sooner is the earlier of two ticks, of which 0 is none.
+func sooner(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func blocked(a *model.App, tick int64) bool { return tick < a.BackoffUntil }

@@ -1,15 +1,21 @@
 package masterd
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/scheduler"
 )
 
 // poke is a wake-up without content: the woken side reads the view and
 // compares. Signals coalesce; sending never blocks.
 type poke chan struct{}
+
+// maxWatchedRefs bounds what one session is told by name.
+const maxWatchedRefs = 1 << 16
 
 func newPoke() poke { return make(poke, 1) }
 
@@ -25,10 +31,30 @@ func (p poke) wake() {
 // blocks; everything else may be called from anywhere.
 type hub struct {
 	mu      sync.Mutex
-	workers map[model.WorkerID]map[poke]struct{}
+	workers map[model.WorkerID]map[*workerWatch]struct{}
 	apps    map[model.AppID]map[poke]struct{}
 	any     map[poke]struct{} // wakes on each entry that changed something
 	touched map[*touchedSet]struct{}
+	records map[*changedRecords]struct{}
+}
+
+// workerWatch wakes one session when something on its worker changes, and says
+// which executors that were.
+type workerWatch struct {
+	poke
+	mu   sync.Mutex
+	refs []model.ExecutorRef // in the order of their changes, some twice
+	all  bool                // look at every executor
+}
+
+// changedRecords collects the applications and workers that changed since it
+// was last drained, and wakes who drains it.
+type changedRecords struct {
+	poke
+	mu      sync.Mutex
+	apps    map[model.AppID]struct{}
+	workers map[model.WorkerID]struct{}
+	all     bool // everything may have changed
 }
 
 // touchedSet collects the executors that changed since it was last drained.
@@ -40,10 +66,11 @@ type touchedSet struct {
 
 func newHub() *hub {
 	return &hub{
-		workers: make(map[model.WorkerID]map[poke]struct{}),
+		workers: make(map[model.WorkerID]map[*workerWatch]struct{}),
 		apps:    make(map[model.AppID]map[poke]struct{}),
 		any:     make(map[poke]struct{}),
 		touched: make(map[*touchedSet]struct{}),
+		records: make(map[*changedRecords]struct{}),
 	}
 }
 
@@ -62,13 +89,16 @@ func (h *hub) publish(_ uint64, changes []fsm.Change) {
 	for t := range h.touched {
 		t.add(changes)
 	}
+	for r := range h.records {
+		r.add(changes)
+	}
 	if changes == nil {
 		h.wakeAllLocked()
 		return
 	}
 	for _, c := range changes {
-		for p := range h.workers[c.Worker] {
-			p.wake()
+		for w := range h.workers[c.Worker] {
+			w.add(c)
 		}
 		for p := range h.apps[c.App] {
 			p.wake()
@@ -78,8 +108,8 @@ func (h *hub) publish(_ uint64, changes []fsm.Change) {
 
 func (h *hub) wakeAllLocked() {
 	for _, m := range h.workers {
-		for p := range m {
-			p.wake()
+		for w := range m {
+			w.addAll()
 		}
 	}
 	for _, m := range h.apps {
@@ -87,6 +117,66 @@ func (h *hub) wakeAllLocked() {
 			p.wake()
 		}
 	}
+}
+
+func (w *workerWatch) add(c fsm.Change) {
+	if c.Kind == fsm.ChangeExecutor {
+		w.mu.Lock()
+		if len(w.refs) < maxWatchedRefs {
+			w.refs = append(w.refs, model.ExecutorRef{App: c.App, Executor: c.Executor})
+		} else {
+			w.all = true // its session is slow: it looks at everything once
+		}
+		w.mu.Unlock()
+	}
+	w.wake()
+}
+
+func (w *workerWatch) addAll() {
+	w.mu.Lock()
+	w.all = true
+	w.mu.Unlock()
+	w.wake()
+}
+
+// drain returns the executors that changed since the last call. What it
+// returned before is overwritten.
+func (w *workerWatch) drain(into []model.ExecutorRef) (refs []model.ExecutorRef, all bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	refs, all = append(into[:0], w.refs...), w.all
+	w.refs, w.all = w.refs[:0], false
+	return refs, all
+}
+
+func (r *changedRecords) add(changes []fsm.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = r.all || changes == nil
+	for _, c := range changes {
+		if c.App != "" {
+			r.apps[c.App] = struct{}{}
+		}
+		if c.Worker != "" {
+			r.workers[c.Worker] = struct{}{}
+		}
+	}
+	r.wake()
+}
+
+// drain returns what changed since the last call, sorted: a plan must not depend
+// on the order of a map.
+func (r *changedRecords) drain() scheduler.Changes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := scheduler.Changes{All: r.all}
+	if !r.all {
+		out.Apps, out.Workers = slices.Sorted(maps.Keys(r.apps)), slices.Sorted(maps.Keys(r.workers))
+	}
+	clear(r.apps)
+	clear(r.workers)
+	r.all = false
+	return out
 }
 
 func (t *touchedSet) add(changes []fsm.Change) {
@@ -112,30 +202,52 @@ func (t *touchedSet) drain() (refs map[model.ExecutorRef]struct{}, all bool) {
 	return refs, all
 }
 
-func watch[K comparable](h *hub, m map[K]map[poke]struct{}, key K) (poke, func()) {
-	p := newPoke()
+func watch[K, W comparable](h *hub, m map[K]map[W]struct{}, key K, w W) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m[key] == nil {
-		m[key] = make(map[poke]struct{})
+		m[key] = make(map[W]struct{})
 	}
-	m[key][p] = struct{}{}
-	return p, func() {
+	m[key][w] = struct{}{}
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(m[key], p)
+		delete(m[key], w)
 		if len(m[key]) == 0 {
 			delete(m, key)
 		}
 	}
 }
 
-// watchWorker wakes the poke when an executor on the worker, or its record,
-// changes. The returned function ends the watch.
-func (h *hub) watchWorker(id model.WorkerID) (poke, func()) { return watch(h, h.workers, id) }
+// watchWorker wakes when an executor on the worker, or its record, changes, and
+// begins with everything. The returned function ends the watch.
+func (h *hub) watchWorker(id model.WorkerID) (*workerWatch, func()) {
+	w := &workerWatch{poke: newPoke(), all: true}
+	return w, watch(h, h.workers, id, w)
+}
 
 // watchApp wakes the poke when the application or one of its executors changes.
-func (h *hub) watchApp(id model.AppID) (poke, func()) { return watch(h, h.apps, id) }
+func (h *hub) watchApp(id model.AppID) (poke, func()) {
+	p := newPoke()
+	return p, watch(h, h.apps, id, p)
+}
+
+// watchRecords collects the applications and workers that change from now on,
+// and begins with everything.
+func (h *hub) watchRecords() (*changedRecords, func()) {
+	r := &changedRecords{
+		poke: newPoke(), all: true,
+		apps: make(map[model.AppID]struct{}), workers: make(map[model.WorkerID]struct{}),
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.records[r] = struct{}{}
+	return r, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.records, r)
+	}
+}
 
 // watchAny wakes the poke after every entry that changed something.
 func (h *hub) watchAny() (poke, func()) {

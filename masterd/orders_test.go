@@ -37,12 +37,14 @@ func TestOrdersOfOneSessionAreSentInTheOrderOfTheirViews(t *testing.T) {
 		launched: make(map[model.ExecutorRef]time.Time),
 		killed:   make(map[model.ExecutorRef]time.Time),
 		apps:     make(map[model.AppID]struct{}),
+		open:     make(map[model.ExecutorRef]struct{}),
+		here:     make(map[model.AppID]int),
 	}
 	for n := range ended {
 		s.apps[model.AppID(fmt.Sprintf("app-20261130061500-%04d", 100+n))] = struct{}{}
 	}
 	done := make(chan error, 2)
-	go func() { done <- s.sync(ctx) }()
+	go func() { done <- s.sync(ctx, nil, true) }()
 	first, _ := orderFence(<-s.out)
 	if err := m.propose(ctx, verdictCommand(verdict{worker: workerOf(t, m, w.id), state: model.WorkerUnreachable, reason: "moves the index"})); err != nil {
 		t.Fatal(err)

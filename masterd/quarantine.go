@@ -120,17 +120,21 @@ func (l *leadership) isolate(id model.AppID, err error) bool {
 }
 
 // plan makes one plan without the applications in quarantine. One at which the
-// scheduler panics joins them, and the others are planned anew.
-func (l *leadership) plan(view *fsm.Scheduling, opt scheduler.Options) (plan []model.Placement, err error) {
+// scheduler panics joins them, and the others are planned anew, by an index
+// that reads everything again.
+func (p *planner) plan(view *fsm.Scheduling, changed scheduler.Changes) (plan []model.Placement, err error) {
+	l := p.l
 	for {
 		v := &shieldedView{Scheduling: view, l: l}
+		opt := scheduler.Options{MaxPlacements: maxPlacementsPass, WorkerBlocked: l.workerBlocked, AppHeld: v.held}
 		err := guard(l.log, "the scheduler", func() error {
-			plan = scheduler.Plan(v, opt)
+			plan = p.index.Plan(v, changed, opt)
 			return nil
 		})
 		if err == nil {
 			return plan, nil
 		}
+		p.index = scheduler.NewIndex()
 		if v.at == "" || !l.isolate(v.at, err) {
 			return nil, err
 		}
@@ -147,17 +151,33 @@ type shieldedView struct {
 
 // ActiveApps leaves out what is in quarantine.
 func (v *shieldedView) ActiveApps(f func(*model.App) bool) {
-	now := time.Now()
 	v.Scheduling.ActiveApps(func(a *model.App) bool {
-		if v.l.quarantine.holds(a.ID, now) {
+		if v.held(a.ID) {
 			return true
 		}
-		v.at = a.ID
-		v.l.m.deps.seams.lookAt(a.ID)
 		more := f(a)
 		v.at = ""
 		return more
 	})
+}
+
+// ActiveApp leaves out what is in quarantine.
+func (v *shieldedView) ActiveApp(id model.AppID) (*model.App, bool) {
+	if v.held(id) {
+		return nil, false
+	}
+	return v.Scheduling.ActiveApp(id)
+}
+
+// held reports whether an application is left alone; else it is the one that is
+// being planned from now on.
+func (v *shieldedView) held(id model.AppID) bool {
+	if v.l.quarantine.holds(id, time.Now()) {
+		return true
+	}
+	v.at = id
+	v.l.m.deps.seams.lookAt(id)
+	return false
 }
 
 // runQuarantine commits why applications are left alone, and that they are not

@@ -13,25 +13,48 @@ import (
 	"github.com/hearthd/hearth/scheduler"
 )
 
+// maxPassPause bounds the pause after a pass.
+const maxPassPause = 50 * time.Millisecond
+
+// planner is the scheduler loop of one term. Its goroutine owns it.
+type planner struct {
+	l       *leadership
+	index   *scheduler.Index
+	changes *changedRecords
+	// wakeAt is when a flag of the view changes by itself, in ms of cluster
+	// clock; 0 = not known to.
+	wakeAt int64
+	read   time.Time     // when everything was last read
+	took   time.Duration // to plan, in the last pass
+}
+
 // runScheduler plans whenever something changed and at least once a second,
-// and commits what it planned. A pass that places nothing writes nothing.
+// and commits what it planned. A pass that places nothing writes nothing. A
+// pass looks at what changed since the one before; once a second, and when a
+// flag changes by time, at everything. After a pass the loop rests for as long
+// as the planning took: what changes meanwhile is planned together, and the
+// scheduler leaves the leader half a core at least.
 func (l *leadership) runScheduler(ctx context.Context) error {
-	wake, unwatch := l.m.hub.watchAny()
+	changes, unwatch := l.m.hub.watchRecords()
 	defer unwatch()
-	tick := time.NewTicker(loopTick)
-	defer tick.Stop()
+	p := &planner{l: l, index: scheduler.NewIndex(), changes: changes}
 	for {
-		next, err := l.pass(ctx)
+		next, err := p.pass(ctx)
 		if err != nil {
 			return err
 		}
+		rest := time.NewTimer(min(p.took, maxPassPause))
+		select {
+		case <-ctx.Done():
+		case <-rest.C:
+		}
+		rest.Stop()
 		flag := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
-		case <-wake:
+		case <-changes.poke:
 		case <-l.schedule:
 		case <-flag.C:
-		case <-tick.C:
 		}
 		flag.Stop()
 		if ctx.Err() != nil {
@@ -40,24 +63,39 @@ func (l *leadership) runScheduler(ctx context.Context) error {
 	}
 }
 
-// pass makes one plan and proposes it. It returns how long until a flag of the
-// view changes by itself, at most a tick. Not knowing what became of a proposal
-// is no fault: the next pass reads the view again.
-func (l *leadership) pass(ctx context.Context) (time.Duration, error) {
+// changed says what the next plan has to look at again, given what has changed
+// before the view was taken.
+func (p *planner) changed(view *fsm.Scheduling, now int64, what scheduler.Changes) scheduler.Changes {
+	if what.All || time.Since(p.read) >= loopTick || p.wakeAt > 0 && p.wakeAt <= now {
+		p.read, p.wakeAt = time.Now(), view.NextWake()
+		return scheduler.Changes{All: true}
+	}
+	for _, id := range what.Apps {
+		if at := view.NextWakeOf(id); at > 0 && (p.wakeAt == 0 || at < p.wakeAt) {
+			p.wakeAt = at
+		}
+	}
+	return what
+}
+
+// pass makes one plan and proposes it. It returns how long until the next one
+// if nothing changes, at most a tick. Not knowing what became of a proposal is
+// no fault: the next pass reads the view again.
+func (p *planner) pass(ctx context.Context) (time.Duration, error) {
+	l := p.l
+	what := p.changes.drain() // before the view: it has all of it
 	now := l.m.node.ClusterTick()
 	view := l.m.fsm.View().At(now)
 	began := time.Now()
-	plan, err := l.plan(view, scheduler.Options{
-		MaxPlacements: maxPlacementsPass,
-		WorkerBlocked: l.workerBlocked,
-	})
-	l.m.metrics.activity.Planned(time.Since(began))
+	plan, err := p.plan(view, p.changed(view, now, what))
+	p.took = time.Since(began)
+	l.m.metrics.activity.Planned(p.took)
 	if err != nil {
 		return 0, err
 	}
 	next := loopTick
-	if at := view.NextWake(); at > now {
-		next = min(next, time.Duration(at-now)*time.Millisecond)
+	if p.wakeAt > now {
+		next = min(next, time.Duration(p.wakeAt-now)*time.Millisecond)
 	}
 	if len(plan) == 0 {
 		return next, nil

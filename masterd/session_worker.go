@@ -32,6 +32,8 @@ func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSess
 			launched: make(map[model.ExecutorRef]time.Time),
 			killed:   make(map[model.ExecutorRef]time.Time),
 			apps:     make(map[model.AppID]struct{}),
+			open:     make(map[model.ExecutorRef]struct{}),
+			here:     make(map[model.AppID]int),
 		}
 		return ws.serve(ctx)
 	})
@@ -39,7 +41,7 @@ func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSess
 
 // workerSession is the leader's end of one session. Orders are level-triggered:
 // the session compares what the view says of this worker with what it has sent.
-// launched, killed and apps belong to the goroutine of syncLoop.
+// launched, killed, apps, open and here belong to the goroutine of syncLoop.
 type workerSession struct {
 	l       *leadership
 	stream  rpc.WorkerSessionStream
@@ -53,7 +55,11 @@ type workerSession struct {
 
 	launched map[model.ExecutorRef]time.Time
 	killed   map[model.ExecutorRef]time.Time
-	apps     map[model.AppID]struct{}
+	apps     map[model.AppID]struct{} // whose end it is to be told
+	// open are the unfinished executors of this worker as last looked at, here
+	// counts them by application.
+	open map[model.ExecutorRef]struct{}
+	here map[model.AppID]int
 }
 
 func (s *workerSession) serve(ctx context.Context) error {
@@ -65,7 +71,7 @@ func (s *workerSession) serve(ctx context.Context) error {
 	} else if rehello != "" {
 		return s.stream.Send(model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(s.l.m.fsm.View()), Reason: rehello}})
 	}
-	wake, unwatch := s.l.m.hub.watchWorker(s.hello.Worker)
+	watch, unwatch := s.l.m.hub.watchWorker(s.hello.Worker)
 	defer unwatch()
 	unseat := s.l.seatWorker(s.hello.Worker, s.cancel) //nolint:contextcheck // the pursuit outlives the session, on purpose
 	defer unseat()
@@ -80,7 +86,7 @@ func (s *workerSession) serve(ctx context.Context) error {
 		return guard(s.l.log, "committing a worker's reports", func() error { return s.reportLoop(gctx) })
 	})
 	g.Go(func() error {
-		return guard(s.l.log, "comparing a worker's executors", func() error { return s.syncLoop(gctx, wake) })
+		return guard(s.l.log, "comparing a worker's executors", func() error { return s.syncLoop(gctx, watch) })
 	})
 	g.Go(func() error { return s.l.detached(gctx, "writing a worker session", s.sendLoop) })
 	err := g.Wait()
@@ -263,29 +269,36 @@ func (s *workerSession) killStrangers(ctx context.Context, reports []model.Execu
 	return nil
 }
 
-// syncLoop compares on each wake-up and at least once a second.
-func (s *workerSession) syncLoop(ctx context.Context, wake poke) error {
+// syncLoop compares on each wake-up and at least once a second: on a wake-up
+// the executors that changed, once a second every one.
+func (s *workerSession) syncLoop(ctx context.Context, watch *workerWatch) error {
 	if err := s.killStrangers(ctx, s.hello.Inventory); err != nil {
 		return err
 	}
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
+	var touched []model.ExecutorRef
+	var all, ticked bool
 	for {
-		if err := s.sync(ctx); err != nil {
+		touched, all = watch.drain(touched) // before the view: it has all of it
+		if err := s.sync(ctx, touched, all || ticked); err != nil {
 			return err
 		}
+		ticked = false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-wake:
+		case <-watch.poke:
 		case <-tick.C:
+			ticked = true
 		}
 	}
 }
 
 // sync sends what the state wants of this worker and has not been sent, or was
-// sent so long ago that it may be lost.
-func (s *workerSession) sync(ctx context.Context) error {
+// sent so long ago that it may be lost. It looks at the executors that were
+// touched, or at all.
+func (s *workerSession) sync(ctx context.Context, touched []model.ExecutorRef, all bool) error {
 	s.orders.Lock()
 	defer s.orders.Unlock()
 	v := s.l.m.fsm.View()
@@ -297,36 +310,115 @@ func (s *workerSession) sync(ctx context.Context) error {
 		err := s.push(ctx, model.WorkerDown{Rehello: &model.Rehello{Fence: s.fence(v), Reason: "declared dead"}})
 		return errors.Join(err, fmt.Errorf("%w: worker %s", model.ErrDeclaredDead, s.hello.Worker))
 	}
-	fence := s.fence(v)
-	var orders []model.WorkerDown
-	unfinished := make(map[model.ExecutorRef]struct{})
-	now := time.Now()
-	v.WorkerExecutors(s.hello.Worker, func(e *model.Executor) bool {
-		ref := e.Ref()
-		unfinished[ref] = struct{}{}
-		s.apps[ref.App] = struct{}{}
-		s.l.shield(ref.App, "ordering an executor", func() {
-			switch {
-			case e.State == model.ExecutorPlaced && w.State != model.WorkerRestarting && now.Sub(s.launched[ref]) >= orderResend:
-				if a, ok := v.App(e.App); ok {
-					s.launched[ref] = now
-					orders = append(orders, model.WorkerDown{Launch: s.launch(fence, a, e)})
-				}
-			case e.State == model.ExecutorKilling && now.Sub(s.killed[ref]) >= orderResend:
-				s.killed[ref] = now
-				orders = append(orders, model.WorkerDown{Kill: &model.KillOrder{Fence: fence, Ref: ref, GraceMilli: model.KillGraceMilli, Reason: e.Reason}})
-			}
-		})
-		return true
-	})
-	orders = append(orders, s.endedApps(v, fence, unfinished)...)
-	s.forget(unfinished)
-	for _, o := range orders {
-		if err := s.push(ctx, o); err != nil {
+	o := orders{s: s, v: v, worker: w, fence: s.fence(v), now: time.Now()}
+	if all {
+		o.everything()
+	} else {
+		o.some(touched)
+	}
+	for _, d := range o.list {
+		if err := s.push(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// orders is one comparison of a worker session with the view.
+type orders struct {
+	s      *workerSession
+	v      *fsm.View
+	worker *model.Worker
+	fence  model.Fence
+	now    time.Time
+	list   []model.WorkerDown
+}
+
+// everything looks at each unfinished executor of the worker, and at each
+// application that has had one there.
+func (o *orders) everything() {
+	s := o.s
+	clear(s.open)
+	clear(s.here)
+	o.v.WorkerExecutors(s.hello.Worker, func(e *model.Executor) bool {
+		o.order(e)
+		return true
+	})
+	for ref := range s.launched {
+		s.forgetEnded(ref)
+	}
+	for ref := range s.killed {
+		s.forgetEnded(ref)
+	}
+	for id := range s.apps {
+		o.endOf(id)
+	}
+}
+
+// some looks at the named executors, and at the applications of those that are
+// over.
+func (o *orders) some(refs []model.ExecutorRef) {
+	s := o.s
+	for _, ref := range refs {
+		e, ok := o.v.Executor(ref)
+		if ok && !e.State.Terminal() && e.Worker == s.hello.Worker {
+			o.order(e)
+			continue
+		}
+		if _, was := s.open[ref]; was {
+			delete(s.open, ref)
+			if s.here[ref.App]--; s.here[ref.App] == 0 {
+				delete(s.here, ref.App)
+			}
+		}
+		s.forgetEnded(ref)
+		if _, known := s.apps[ref.App]; known {
+			o.endOf(ref.App)
+		}
+	}
+}
+
+// order sends what the state of one unfinished executor asks for.
+func (o *orders) order(e *model.Executor) {
+	s, ref := o.s, e.Ref()
+	if _, known := s.open[ref]; !known {
+		s.open[ref] = struct{}{}
+		s.here[ref.App]++
+		s.apps[ref.App] = struct{}{}
+	}
+	s.l.shield(ref.App, "ordering an executor", func() {
+		switch {
+		case e.State == model.ExecutorPlaced && o.worker.State != model.WorkerRestarting && o.now.Sub(s.launched[ref]) >= orderResend:
+			if a, ok := o.v.App(e.App); ok {
+				s.launched[ref] = o.now
+				o.list = append(o.list, model.WorkerDown{Launch: s.launch(o.fence, a, e)})
+			}
+		case e.State == model.ExecutorKilling && o.now.Sub(s.killed[ref]) >= orderResend:
+			s.killed[ref] = o.now
+			o.list = append(o.list, model.WorkerDown{Kill: &model.KillOrder{Fence: o.fence, Ref: ref, GraceMilli: model.KillGraceMilli, Reason: e.Reason}})
+		}
+	})
+}
+
+// endOf tells the worker, once per session, that an application is over and has
+// no executor left on it.
+func (o *orders) endOf(id model.AppID) {
+	if o.s.here[id] > 0 {
+		return
+	}
+	if a, ok := o.v.App(id); ok && !a.State.Terminal() {
+		return
+	}
+	delete(o.s.apps, id)
+	o.list = append(o.list, model.WorkerDown{AppEnded: &model.AppEndedOrder{Fence: o.fence, App: id}})
+}
+
+// forgetEnded drops what was remembered of an executor that is over.
+func (s *workerSession) forgetEnded(ref model.ExecutorRef) {
+	if _, ok := s.open[ref]; !ok {
+		delete(s.launched, ref)
+		delete(s.killed, ref)
+	}
 }
 
 func (s *workerSession) launch(fence model.Fence, a *model.App, e *model.Executor) *model.LaunchOrder {
@@ -334,41 +426,6 @@ func (s *workerSession) launch(fence model.Fence, a *model.App, e *model.Executo
 		Fence: fence, Ref: e.Ref(), Spec: a.Spec, Profile: e.Profile,
 		Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: e.Resources,
 		Secret: e.Secret, MasterAddr: s.l.m.masterAddrs(),
-	}
-}
-
-// endedApps tells the worker once per session which applications are over and
-// have no executor left on it.
-func (s *workerSession) endedApps(v *fsm.View, fence model.Fence, unfinished map[model.ExecutorRef]struct{}) []model.WorkerDown {
-	here := make(map[model.AppID]struct{}, len(unfinished))
-	for ref := range unfinished {
-		here[ref.App] = struct{}{}
-	}
-	var out []model.WorkerDown
-	for id := range s.apps {
-		if _, busy := here[id]; busy {
-			continue
-		}
-		if a, ok := v.App(id); ok && !a.State.Terminal() {
-			continue
-		}
-		delete(s.apps, id)
-		out = append(out, model.WorkerDown{AppEnded: &model.AppEndedOrder{Fence: fence, App: id}})
-	}
-	return out
-}
-
-// forget drops what was remembered of executors that are over.
-func (s *workerSession) forget(unfinished map[model.ExecutorRef]struct{}) {
-	for ref := range s.launched {
-		if _, ok := unfinished[ref]; !ok {
-			delete(s.launched, ref)
-		}
-	}
-	for ref := range s.killed {
-		if _, ok := unfinished[ref]; !ok {
-			delete(s.killed, ref)
-		}
 	}
 }
 

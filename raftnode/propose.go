@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -30,7 +29,7 @@ const commandOverhead = 16 + maxIDBytes
 // [model.ErrTooLarge] and [model.ErrInvalid]: it cannot be;
 // [model.ErrOutcomeUnknown]: it was proposed and may or may not take effect.
 func (n *Node) Propose(ctx context.Context, cmd *replogv1.Command) (fsm.Result, error) {
-	results, err := n.propose(ctx, []*replogv1.Command{cmd})
+	results, err := n.propose(ctx, []*replogv1.Command{cmd}, proto.Size(cmd)+commandOverhead)
 	if err != nil {
 		return fsm.Result{}, err
 	}
@@ -45,13 +44,14 @@ func (n *Node) ProposeAll(ctx context.Context, cmds []*replogv1.Command) ([]fsm.
 	for len(cmds) > 0 {
 		count, size := 0, 0
 		for count < len(cmds) && count < MaxQueuedCommands {
-			size += proto.Size(cmds[count]) + commandOverhead
-			if count > 0 && size > n.cfg.MaxBatchBytes {
+			next := proto.Size(cmds[count]) + commandOverhead
+			if count > 0 && size+next > n.cfg.MaxBatchBytes {
 				break
 			}
+			size += next
 			count++
 		}
-		part, err := n.propose(ctx, cmds[:count])
+		part, err := n.propose(ctx, cmds[:count], size)
 		if err != nil {
 			return results, err
 		}
@@ -61,14 +61,14 @@ func (n *Node) ProposeAll(ctx context.Context, cmds []*replogv1.Command) ([]fsm.
 	return results, nil
 }
 
-func (n *Node) propose(ctx context.Context, cmds []*replogv1.Command) ([]fsm.Result, error) {
+// propose puts commands of the given size in one entry.
+func (n *Node) propose(ctx context.Context, cmds []*replogv1.Command, size int) ([]fsm.Result, error) {
 	if err := n.mayPropose(ctx); err != nil {
 		return nil, err
 	}
-	p := &proposal{cmds: make([]*replogv1.Command, len(cmds)), done: make(chan verdict, 1)}
+	p := &proposal{cmds: make([]*replogv1.Command, len(cmds)), bytes: size, done: make(chan verdict, 1)}
 	for i, cmd := range cmds {
 		p.cmds[i] = shallowCopy(cmd)
-		p.bytes += proto.Size(cmd) + commandOverhead
 	}
 	if p.bytes > n.cfg.MaxBatchBytes {
 		return nil, fmt.Errorf("propose: %w: a command of %d bytes; the limit is %d", model.ErrTooLarge, p.bytes, n.cfg.MaxBatchBytes)
@@ -106,15 +106,16 @@ func (n *Node) mayPropose(ctx context.Context) error {
 }
 
 // shallowCopy copies the envelope, so that it can be stamped while the caller
-// keeps its own, for instance to try again later.
+// keeps its own, for instance to try again later. Field by field: reflection
+// costs more than all else that happens to a command before the disk. A test
+// compares the two.
 func shallowCopy(cmd *replogv1.Command) *replogv1.Command {
-	out := &replogv1.Command{}
-	dst := out.ProtoReflect()
-	cmd.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		dst.Set(field, v)
-		return true
-	})
-	return out
+	return &replogv1.Command{
+		RequestId: cmd.GetRequestId(), Base: cmd.GetBase(), Proposer: cmd.GetProposer(),
+		Wall: cmd.GetWall(), Tick: cmd.GetTick(), Principal: cmd.GetPrincipal(),
+		Ignorable: cmd.GetIgnorable(), From: cmd.GetFrom(), Credential: cmd.GetCredential(),
+		OwnOnly: cmd.GetOwnOnly(), Kind: cmd.GetKind(),
+	}
 }
 
 // collect fills entries from the queue and hands them to the library, in
