@@ -292,3 +292,21 @@ bench-peers: # etcd, and Raft with stores in memory, at .cache/peers
 bench-place: build bench-peers ## durable placements beside etcd, in turns (PAIRS=n, BENCH_DIR=directory on a disk)
 	bin/hearth bench place --dir $(BENCH_DIR) --pairs $(PAIRS) \
 		--etcd "$$(ls $(CACHE)/peers/etcd 2>/dev/null)" --memraft "$$(ls $(CACHE)/peers/memraft 2>/dev/null)"
+
+.PHONY: bench-decide
+bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
+	bin/hearth bench decide --pairs $(PAIRS)
+
+# --- the scheduler against the rules -------------------------------------------
+
+STATES ?= 100000
+
+.PHONY: property
+property: ## plans of random clusters against the rules read one by one (STATES=n)
+	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestThePlanIsThatOfTheRulesReadOneByOne|TestAnIndexPlansWhatTheRulesSayWhateverHappened)$$' ./scheduler -rapid.checks=$(STATES)
+
+.PHONY: bench-launch
+bench-launch: build ## starts of executors beside plain starts of processes (PAIRS=n, BENCH_DIR=directory on a disk)
+	@mkdir -p $(CACHE)/peers
+	CGO_ENABLED=0 $(GO) -C bench/peers build -trimpath -ldflags='-s -w' -o $(CACHE)/peers/ ./noop
+	bin/hearth bench launch --dir $(BENCH_DIR) --pairs $(PAIRS) --noop $(CACHE)/peers/noop
