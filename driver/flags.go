@@ -12,17 +12,16 @@ import (
 
 // standardFlags are those of every program.
 type standardFlags struct {
-	configFile    string
-	name          string
-	executors     int
-	cores         int
-	memory        string
-	maxCores      int
-	program       string
-	bind          string
-	advertise     string
-	allowInsecure bool
-	logLevel      string
+	configFile string
+	name       string
+	executors  int
+	cores      int
+	memory     string
+	maxCores   int
+	program    string
+	bind       string
+	advertise  string
+	logLevel   string
 }
 
 func bindStandard(fs *pflag.FlagSet) *standardFlags {
@@ -37,7 +36,6 @@ func bindStandard(fs *pflag.FlagSet) *standardFlags {
 	fs.StringVar(&f.program, "program", "", "absolute path where workers have this program already; one with another digest is not used")
 	fs.StringVar(&f.bind, "bind", "", "address on which executors are served (default: loopback if the masters are there, else that of the route to them)")
 	fs.StringVar(&f.advertise, "advertise", "", "host under which executors reach it (default: the bind address)")
-	fs.BoolVar(&f.allowInsecure, "allow-insecure", false, "serve executors beyond loopback although that is not encrypted")
 	fs.StringVar(&f.logLevel, "log-level", "warn", "trace, debug, info, warn or error")
 	return f
 }

@@ -171,7 +171,9 @@ func (d *program) run(ctx context.Context) (int, error) {
 	for _, w := range warnings {
 		d.log.Warn(w)
 	}
-	source, err := tlsconf.Load(tlsconf.Files{CAFile: conf.TLS.CAFile, CertFile: conf.TLS.CertFile, KeyFile: conf.TLS.KeyFile})
+	var files tlsconf.Files
+	files.CAFile, files.CertFile, files.KeyFile = conf.TLS.Paths()
+	source, err := tlsconf.Load(files)
 	if err != nil {
 		return CodeUsage, fmt.Errorf("load TLS files: %w", err)
 	}
@@ -238,9 +240,6 @@ func (d *program) describe(ctx context.Context, c *client.Client, masters []stri
 		if host, err = ListenHost(ctx, masters); err != nil {
 			return nil, err
 		}
-	}
-	if !d.std.allowInsecure && !IsLoopback(ctx, host) {
-		return nil, fmt.Errorf("listen for executors on %s: %w: beyond loopback it needs TLS, or --allow-insecure", host, model.ErrInvalid)
 	}
 	exe, program, err := openProgram(d.inv.Executable)
 	if err != nil {

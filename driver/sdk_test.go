@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hearthd/hearth/executor"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -86,6 +87,7 @@ func (s *sdk) start(id model.ExecutorID, cores int) {
 	cfg := executor.Config{
 		App: testApp, Executor: id, DriverAddr: spec.DriverAddr, Secret: secretOf(id), Cores: cores,
 		Host: fmt.Sprintf("host-%d", id), Worker: "w", WorkDir: dir, Env: []string{"PATH=/usr/bin:/bin", "HEARTH_RESOURCE_GPU=0,1"},
+		TLS: tlsconf.Pinned(spec.DriverCert),
 	}
 	s.executors.Go(func() {
 		err := p.execute(ctx, cfg)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -40,9 +41,10 @@ type Config struct {
 	// Functions are what tasks may call, by name; nil = this executor runs
 	// processes only. It must not be changed.
 	Functions map[string]Function
-	TLS       *tls.Config  // nil = plain
-	Dial      rpc.DialFunc // reaches the driver; nil = TCP
-	Logger    hclog.Logger // nil = silent
+	// TLS verifies the driver, see tlsconf.Pinned; nil = plain.
+	TLS    *tls.Config
+	Dial   rpc.DialFunc // reaches the driver; nil = TCP
+	Logger hclog.Logger // nil = silent
 
 	timing timing // zero = production values
 }
@@ -75,6 +77,7 @@ func ConfigFromEnv(env []string) (Config, error) {
 		}
 		cfg.Secret = secret
 	}
+	cfg.TLS = tlsconf.Pinned(e.pin(cfg.DriverAddr))
 	var err error
 	if cfg.WorkDir, err = os.Getwd(); err != nil {
 		e.errs = append(e.errs, fmt.Errorf("find the working directory: %w", err))
@@ -127,6 +130,23 @@ func (e *envReader) text(name string) string {
 		e.errs = append(e.errs, fmt.Errorf("%w: %s is not set", model.ErrInvalid, name))
 	}
 	return v
+}
+
+// pin is the digest of the driver's certificate. A driver that has announced none
+// is spoken with on this machine only.
+func (e *envReader) pin(driver string) string {
+	pin := e.vars["HEARTH_DRIVER_CERT"]
+	if pin != "" {
+		if err := model.ValidDigest(pin); err != nil {
+			e.errs = append(e.errs, fmt.Errorf("HEARTH_DRIVER_CERT: %w", err))
+		}
+		return pin
+	}
+	host, _, err := net.SplitHostPort(driver)
+	if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		e.errs = append(e.errs, fmt.Errorf("%w: HEARTH_DRIVER_CERT is not set: the driver at %s has announced no certificate, and tasks would travel in the clear", model.ErrInvalid, driver))
+	}
+	return ""
 }
 
 func (e *envReader) number(name string, low, high int64) int64 {

@@ -176,7 +176,7 @@ func SpecToProto(s model.AppSpec) *replogv1.AppSpec {
 		Name: s.Name, User: s.User, Kind: string(s.Kind), CoresMax: int32(s.CoresMax),
 		Profile: ProfileToProto(s.Profile), Executors: int32(s.Executors),
 		Completions: int32(s.Completions), Restart: string(s.Restart),
-		MaxRuntimeMilli: s.MaxRuntimeMilli, DriverAddr: s.DriverAddr, Disconnect: string(s.Disconnect),
+		MaxRuntimeMilli: s.MaxRuntimeMilli, DriverAddr: s.DriverAddr, DriverCert: s.DriverCert, Disconnect: string(s.Disconnect),
 	}
 	if len(s.Command.Argv) > 0 || len(s.Command.Env) > 0 || s.Command.Dir != "" {
 		p.Command = &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir}
@@ -198,7 +198,7 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 		Profile: ProfileFromProto(p.GetProfile()), Executors: int(p.GetExecutors()),
 		Command:     model.Command{Argv: c.GetArgv(), Env: c.GetEnv(), Dir: c.GetDir()},
 		Completions: int(p.GetCompletions()), Restart: model.Restart(p.GetRestart()),
-		MaxRuntimeMilli: p.GetMaxRuntimeMilli(), DriverAddr: p.GetDriverAddr(),
+		MaxRuntimeMilli: p.GetMaxRuntimeMilli(), DriverAddr: p.GetDriverAddr(), DriverCert: p.GetDriverCert(),
 		Disconnect: model.DisconnectPolicy(p.GetDisconnect()),
 	}
 	for _, f := range p.GetFiles() {

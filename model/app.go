@@ -105,6 +105,9 @@ type AppSpec struct {
 	// DriverAddr is the host:port where executors reach the driver
 	// (AppKindDriver only).
 	DriverAddr string
+	// DriverCert is the SHA-256, in lower-case hex, of the certificate that the
+	// driver shows to its executors (ADR 0027); "" = a plain connection.
+	DriverCert string
 	// Disconnect is what happens to executors on a worker that is cut off;
 	// "" = DisconnectKeep.
 	Disconnect DisconnectPolicy

@@ -40,6 +40,11 @@ func (s AppSpec) Validate() error {
 		if s.DriverAddr == "" {
 			bad("driver_addr: must be the host:port where executors reach the driver")
 		}
+		if s.DriverCert != "" {
+			if err := ValidDigest(s.DriverCert); err != nil {
+				errs = append(errs, fmt.Errorf("driver_cert: %w", err))
+			}
+		}
 		errs = append(errs, s.Program.validate()...)
 		if s.Completions != 0 {
 			bad("completions %d: only a driver-less application counts completions", s.Completions)
@@ -71,13 +76,16 @@ func (s AppSpec) validateCommandKind(bad func(string, ...any)) {
 	if s.DriverAddr != "" {
 		bad("driver_addr %q: a driver-less application has no driver", s.DriverAddr)
 	}
+	if s.DriverCert != "" {
+		bad("driver_cert: a driver-less application has no driver")
+	}
 	if s.Program.Set() {
 		bad("program: only an application with a driver, which hands it out, has one")
 	}
 }
 
 func (s AppSpec) bytes() int {
-	n := len(s.Name) + len(s.User) + len(s.DriverAddr) + len(s.Command.Dir) + len(s.Program.Path)
+	n := len(s.Name) + len(s.User) + len(s.DriverAddr) + len(s.DriverCert) + len(s.Command.Dir) + len(s.Program.Path)
 	for _, a := range s.Command.Argv {
 		n += len(a)
 	}

@@ -118,6 +118,7 @@ func specToWire(s model.AppSpec) *pb.AppSpec {
 		Restart:      string(s.Restart),
 		MaxRuntimeMs: s.MaxRuntimeMilli,
 		DriverAddr:   s.DriverAddr,
+		DriverCert:   s.DriverCert,
 		Disconnect:   string(s.Disconnect),
 		Program:      programToWire(s.Program),
 	}
@@ -152,6 +153,7 @@ func specFromWire(s *pb.AppSpec) model.AppSpec {
 		Restart:         model.Restart(s.GetRestart()),
 		MaxRuntimeMilli: s.GetMaxRuntimeMs(),
 		DriverAddr:      s.GetDriverAddr(),
+		DriverCert:      s.GetDriverCert(),
 		Disconnect:      model.DisconnectPolicy(s.GetDisconnect()),
 		Program:         programFromWire(s.GetProgram()),
 	}

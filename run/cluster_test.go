@@ -13,6 +13,7 @@ import (
 
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/executor"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -135,6 +136,7 @@ func (c *cluster) launch(cores int) model.ExecutorID {
 	cfg := executor.Config{
 		App: testApp, Executor: id, DriverAddr: c.spec.DriverAddr, Secret: secret, Cores: cores, Host: "h",
 		Worker: "w", WorkDir: c.t.TempDir(), Env: []string{"PATH=/usr/bin:/bin"},
+		TLS: tlsconf.Pinned(c.spec.DriverCert),
 	}
 	c.running.Go(func() {
 		err := executor.Run(ctx, cfg)

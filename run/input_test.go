@@ -116,23 +116,22 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 		o    Options
 		text string
 	}{
-		"no command":                  {Options{}, "command"},
-		"a relative directory":        {Options{Command: "x", Chdir: "here"}, "chdir"},
-		"a directory with transfer":   {Options{Command: "x", Chdir: "/", Transfer: []string{os.Args[0]}}, "excludes chdir"},
-		"a variable that is not set":  {Options{Command: "x", Env: []string{"NOPE"}}, "NOPE"},
-		"a nameless variable":         {Options{Command: "x", Env: []string{"=1"}}, "NAME"},
-		"negative numbers":            {Options{Command: "x", Cores: -1, Jobs: -1, Retries: -1, Timeout: -1}, "retries"},
-		"a transfer of nothing":       {Options{Command: "x", Transfer: []string{dir + "/none"}}, "none"},
-		"a transfer of a directory":   {Options{Command: "x", Transfer: []string{dir}}, "regular"},
-		"beyond loopback without TLS": {Options{Command: "x", Bind: "192.0.2.1"}, "TLS"},
+		"no command":                 {Options{}, "command"},
+		"a relative directory":       {Options{Command: "x", Chdir: "here"}, "chdir"},
+		"a directory with transfer":  {Options{Command: "x", Chdir: "/", Transfer: []string{os.Args[0]}}, "excludes chdir"},
+		"a variable that is not set": {Options{Command: "x", Env: []string{"NOPE"}}, "NOPE"},
+		"a nameless variable":        {Options{Command: "x", Env: []string{"=1"}}, "NAME"},
+		"negative numbers":           {Options{Command: "x", Cores: -1, Jobs: -1, Retries: -1, Timeout: -1}, "retries"},
+		"a transfer of nothing":      {Options{Command: "x", Transfer: []string{dir + "/none"}}, "none"},
+		"a transfer of a directory":  {Options{Command: "x", Transfer: []string{dir}}, "regular"},
 	} {
 		_, code, err := Run(t.Context(), c.o, deps)
 		if code != CodeUsage || !errors.Is(err, model.ErrInvalid) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: code %d, %v; want %d and a word on %s", name, code, err, CodeUsage, c.text)
 		}
 	}
-	if _, err := (Options{Command: "x", Bind: "192.0.2.1", AllowInsecure: true}).prepare(t.Context(), &deps); err != nil {
-		t.Errorf("written down, it is allowed: %v", err)
+	if _, err := (Options{Command: "x", Bind: "192.0.2.1"}).prepare(t.Context(), &deps); err != nil {
+		t.Errorf("beyond loopback, where the link is encrypted as everywhere: %v", err)
 	}
 }
 

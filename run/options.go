@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -67,8 +66,6 @@ type Options struct {
 	// which they come; "" = see Deps.Masters.
 	Bind      string
 	Advertise string
-	// AllowInsecure lets the driver listen beyond loopback without TLS.
-	AllowInsecure bool
 }
 
 // Deps are what Run works with.
@@ -78,7 +75,6 @@ type Deps struct {
 	// driver listens on loopback if all of them are, else on the address from
 	// which the first is reached.
 	Masters []string
-	TLS     *tls.Config // of the listener for executors; nil = plain
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Stdin   io.Reader
@@ -238,9 +234,6 @@ func (p *plan) listen(ctx context.Context, d *Deps) error {
 		}
 	}
 	p.bind, p.host = net.JoinHostPort(host, "0"), p.Advertise
-	if d.TLS == nil && !p.AllowInsecure && !isLoopback(ctx, host) {
-		return fmt.Errorf("listen for executors on %s: %w: beyond loopback it needs TLS, or allow_insecure written down", host, model.ErrInvalid)
-	}
 	return nil
 }
 

@@ -55,7 +55,10 @@ func TestTasksRunOnExecutorsAndOutputKeepsItsOrder(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(o.ResultsDir, "40", "stdout")); err != nil || string(b) != "40 va lue x\nfile\n" {
 		t.Errorf("saved %q (%v)", b, err)
 	}
-	c.spec.DriverAddr = ""
+	if err := model.ValidDigest(c.spec.DriverCert); err != nil {
+		t.Errorf("the certificate that executors are told of: %v", err)
+	}
+	c.spec.DriverAddr, c.spec.DriverCert = "", ""
 	want := model.AppSpec{
 		Name: "echo", User: "ann", Kind: model.AppKindDriver, Executors: model.TargetUnlimited,
 		Profile: model.Profile{MemoryMiB: DefaultMemoryMiB},

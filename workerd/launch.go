@@ -22,6 +22,7 @@ const (
 	EnvCores          = "HEARTH_CORES"
 	EnvMemoryMiB      = "HEARTH_MEMORY_MIB"
 	EnvDriverAddr     = "HEARTH_DRIVER_ADDR"
+	EnvDriverCert     = "HEARTH_DRIVER_CERT" // SHA-256 of the certificate that the driver shows
 	EnvMasters        = "HEARTH_MASTERS"
 	EnvSecretFile     = "HEARTH_SECRET_FILE"
 	EnvLocalDirs      = "HEARTH_LOCAL_DIRS" // separated by commas
@@ -152,6 +153,9 @@ func (l *launcher) environment(o *model.LaunchOrder, dir string, masters []strin
 	env[EnvLocalDirs] = l.dir.scratch(o.Ref.App)
 	if o.Spec.DriverAddr != "" {
 		env[EnvDriverAddr] = o.Spec.DriverAddr
+	}
+	if o.Spec.DriverCert != "" {
+		env[EnvDriverCert] = o.Spec.DriverCert
 	}
 	if o.Secret != "" {
 		env[EnvSecretFile] = filepath.Join(dir, secretFile)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -406,7 +407,7 @@ func runsProcess(file fs.FileInfo) (bool, error) {
 // driverSource reads programs from drivers over the network.
 func driverSource(dial rpc.DialFunc) programSource {
 	return func(ctx context.Context, o *model.LaunchOrder, offset int64, take func([]byte) error) error {
-		conn, err := rpc.Dial(o.Spec.DriverAddr, rpc.DialConfig{Dial: dial})
+		conn, err := rpc.Dial(o.Spec.DriverAddr, rpc.DialConfig{TLS: tlsconf.Pinned(o.Spec.DriverCert), Dial: dial})
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hearthd/hearth/executor"
 	"github.com/hearthd/hearth/internal/simnet"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd"
 	"github.com/hearthd/hearth/workerd/keeper"
@@ -149,5 +150,6 @@ func executorConfig(env map[string]string, dir string) (executor.Config, error) 
 		App: model.AppID(env[keeper.EnvAppID]), Executor: model.ExecutorID(id), //nolint:gosec // an id
 		DriverAddr: env[workerd.EnvDriverAddr], Secret: strings.TrimSpace(string(secret)), Cores: cores,
 		Worker: model.WorkerID(env[keeper.EnvWorkerID]), Host: "simulated", WorkDir: dir,
+		TLS: tlsconf.Pinned(env[workerd.EnvDriverCert]),
 	}, nil
 }

@@ -70,7 +70,6 @@ func (f *runFlags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.opts.Chdir, "chdir", "", "absolute working directory on the workers (default: a fresh one for each task)")
 	fs.StringVar(&f.opts.Bind, "bind", "", "address on which executors are served (default: loopback if the masters are there, else that of the route to them)")
 	fs.StringVar(&f.opts.Advertise, "advertise", "", "host under which executors reach it (default: the bind address)")
-	fs.BoolVar(&f.opts.AllowInsecure, "allow-insecure", false, "serve executors beyond loopback; that is not encrypted")
 }
 
 // options completes f.opts and reports every problem at once.
@@ -112,7 +111,11 @@ func (f *runFlags) run(cmd *cobra.Command, s Streams, args []string) error {
 	if err != nil {
 		return &codedError{code: run.CodeUsage, err: err}
 	}
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName()})
+	token, err := config.ReadToken(conf.TokenFile)
+	if err != nil {
+		return &codedError{code: run.CodeUsage, err: err}
+	}
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token})
 	if err != nil {
 		return &codedError{code: run.CodeUsage, err: err}
 	}

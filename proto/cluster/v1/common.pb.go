@@ -618,6 +618,7 @@ type AppSpec struct {
 	MaxRuntimeMs  int64                  `protobuf:"varint,11,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
 	DriverAddr    string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
 	Disconnect    string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	DriverCert    string                 `protobuf:"bytes,14,opt,name=driver_cert,json=driverCert,proto3" json:"driver_cert,omitempty"` // SHA-256 of the driver's certificate in lower-case hex; empty: plain
 	Program       *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -740,6 +741,13 @@ func (x *AppSpec) GetDriverAddr() string {
 func (x *AppSpec) GetDisconnect() string {
 	if x != nil {
 		return x.Disconnect
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDriverCert() string {
+	if x != nil {
+		return x.DriverCert
 	}
 	return ""
 }
@@ -970,7 +978,7 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xf4\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x95\x04\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -988,7 +996,9 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"driverAddr\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\r \x01(\tR\n" +
-	"disconnect\x124\n" +
+	"disconnect\x12\x1f\n" +
+	"\vdriver_cert\x18\x0e \x01(\tR\n" +
+	"driverCert\x124\n" +
 	"\aprogram\x18\x0f \x01(\v2\x1a.hearth.cluster.v1.ProgramR\aprogram\"K\n" +
 	"\aProgram\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +

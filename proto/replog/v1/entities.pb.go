@@ -863,8 +863,9 @@ type AppSpec struct {
 	Restart         string                 `protobuf:"bytes,10,opt,name=restart,proto3" json:"restart,omitempty"`
 	MaxRuntimeMilli int64                  `protobuf:"varint,11,opt,name=max_runtime_milli,json=maxRuntimeMilli,proto3" json:"max_runtime_milli,omitempty"`
 	DriverAddr      string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
-	Disconnect      string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"` // keep or singleton; empty: keep
-	Program         *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`       // absent: executors run hearth's own
+	Disconnect      string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`                   // keep or singleton; empty: keep
+	DriverCert      string                 `protobuf:"bytes,14,opt,name=driver_cert,json=driverCert,proto3" json:"driver_cert,omitempty"` // SHA-256 of the driver's certificate in lower-case hex; empty: plain
+	Program         *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`                         // absent: executors run hearth's own
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -986,6 +987,13 @@ func (x *AppSpec) GetDriverAddr() string {
 func (x *AppSpec) GetDisconnect() string {
 	if x != nil {
 		return x.Disconnect
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDriverCert() string {
+	if x != nil {
+		return x.DriverCert
 	}
 	return ""
 }
@@ -2475,7 +2483,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xfd\x03\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x9e\x04\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2493,7 +2501,9 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"driverAddr\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\r \x01(\tR\n" +
-	"disconnect\x123\n" +
+	"disconnect\x12\x1f\n" +
+	"\vdriver_cert\x18\x0e \x01(\tR\n" +
+	"driverCert\x123\n" +
 	"\aprogram\x18\x0f \x01(\v2\x19.hearth.replog.v1.ProgramR\aprogram\"K\n" +
 	"\aProgram\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +
