@@ -247,9 +247,15 @@ type Worker struct {
 
 // Log configures the daemon's own log.
 type Log struct {
-	Level string // trace, debug, info, warn or error
-	JSON  bool
+	Level  string // trace, debug, info, warn or error
+	Format string // one of the LogFormat constants
 }
+
+// LogFormat values: how a daemon writes its log to standard error.
+const (
+	LogFormatText = "text"
+	LogFormatJSON = "json" // one object a line
+)
 
 // DefaultMaster returns the defaults of `hearth master`: a single master on
 // loopback.
@@ -276,7 +282,7 @@ func DefaultMaster() MasterConfig {
 		HTTP:      HTTP{ClientAuth: ClientAuthRequire},
 		Access:    Access{Tokens: TokensOptional},
 		Scheduler: Scheduler{WorkerBeat: time.Second, WorkerTimeout: 10 * time.Second, DriverTimeout: 30 * time.Second},
-		Log:       Log{Level: "info"},
+		Log:       Log{Level: "info", Format: LogFormatText},
 	}
 }
 
@@ -292,7 +298,7 @@ func DefaultWorker() WorkerConfig {
 			HTTPPort: DefaultWorkerHTTPPort,
 		},
 		HTTP: HTTP{ClientAuth: ClientAuthRequire},
-		Log:  Log{Level: "info"},
+		Log:  Log{Level: "info", Format: LogFormatText},
 	}
 }
 

@@ -141,7 +141,7 @@ func httpKeys(h *HTTP) []key {
 func logKeys(l *Log) []key {
 	return []key{
 		{section: "log", name: "level", flag: "log-level", usage: "trace, debug, info, warn or error", value: enumValue(&l.Level, "trace", "debug", "info", "warn", "error")},
-		{section: "log", name: "json", flag: "log-json", usage: "log as JSON", value: boolValue(&l.JSON)},
+		{section: "log", name: "format", flag: "log-format", usage: "text, or json: one object a line", value: enumValue(&l.Format, LogFormatText, LogFormatJSON)},
 	}
 }
 

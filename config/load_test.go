@@ -98,7 +98,7 @@ func TestAMasterFileSetsEveryKey(t *testing.T) {
 		Access:    Access{Tokens: TokensRequired},
 		TLS:       TLS{Dir: "/etc/hearth/tls", CAFile: "/etc/hearth/ca.pem", CertFile: "/etc/hearth/master.pem", KeyFile: "/etc/hearth/master.key"},
 		Scheduler: Scheduler{WorkerBeat: 500 * time.Millisecond, WorkerTimeout: 20 * time.Second, DriverTimeout: time.Minute},
-		Log:       Log{Level: "debug", JSON: true},
+		Log:       Log{Level: "debug", Format: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)

@@ -99,7 +99,9 @@ func FromConfig(c config.WorkerConfig, version string) Config {
 		GRPCPort:  c.Network.GRPCPort,
 		SerfPort:  c.Network.SerfPort,
 		HTTPPort:  c.Network.HTTPPort,
-		Version:   version,
+
+		HTTPCertOptional: c.HTTP.ClientAuth == config.ClientAuthOptional,
+		Version:          version,
 	}
 }
 

@@ -50,6 +50,6 @@ scheduler {
 }
 
 log {
-  level = "debug"
-  json  = true
+  level  = "debug"
+  format = "json"
 }

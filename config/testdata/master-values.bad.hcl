@@ -12,7 +12,7 @@
 # want: master-values.bad.hcl:38: scheduler.worker_beat: must have a value
 # want: master-values.bad.hcl:39: scheduler.worker_timeout: variables not allowed: Variables may not be used here.
 # want: master-values.bad.hcl:42: log.level "loud": must be one of trace, debug, info, warn, error
-# want: master-values.bad.hcl:43: log.json: must be one bool, not tuple
+# want: master-values.bad.hcl:43: log.format "xml": must be one of text, json
 
 # Every kind of value that its key does not take.
 network {
@@ -39,6 +39,6 @@ scheduler {
   worker_timeout = never
 }
 log {
-  level = "loud"
-  json  = []
+  level  = "loud"
+  format = "xml"
 }

@@ -62,6 +62,7 @@ func HearthRules() Rules {
 		Pairs: []Pair{
 			{"cmd/hearth", "cmd/internal/cli", "main is one call of cli.Main"},
 			{"bench", "demo", "where a daemon listens is read as the demonstration does it"},
+			{"bench/decide", "bench", "its report is like the others"},
 		},
 		Bans:         bans(),
 		Exclusives:   exclusives(),
@@ -78,6 +79,7 @@ func layers() map[string]Layer {
 		"internal/atomicfile":  {0, "files replaced in one step; knows nothing of us"},
 		"internal/datadir":     {0, "directories that only their user can write; knows nothing of us"},
 		"internal/lifecycle":   {0, "actor group; knows nothing of us"},
+		"internal/logline":     {0, "bounded lines of a log; knows nothing of us"},
 		"internal/priority":    {0, "the nice value of this process; knows nothing of us"},
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
 		"internal/unixsocket":  {0, "sockets between processes of one user; knows nothing of us"},
@@ -99,6 +101,7 @@ func layers() map[string]Layer {
 		"workerd":              {6, "worker daemon: wires keeper, gossip, rpc"},
 		"demo":                 {6, "starts a cluster as processes and runs a job on it"},
 		"bench":                {6, "benchmark commands; starts clusters and peers as processes"},
+		"bench/decide":         {6, "decisions of the scheduler beside a full scan, in this process"},
 		"cmd/internal/cli":     {7, "one file per verb"},
 		"cmd/hearth":           {7, "main"},
 		"examples/pi":          {7, "a program on the driver SDK"},

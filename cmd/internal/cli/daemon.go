@@ -12,15 +12,27 @@ import (
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/gossip"
+	"github.com/hearthd/hearth/internal/logline"
 	"github.com/hearthd/hearth/internal/tlsconf"
 )
 
 // newLogger makes the only logger of a process; everything is handed a part of
-// it.
+// it. Its lines are bounded.
 func newLogger(name string, c config.Log, w io.Writer) hclog.Logger {
+	asJSON := c.Format == config.LogFormatJSON
 	return hclog.New(&hclog.LoggerOptions{
-		Name: name, Level: hclog.LevelFromString(c.Level), JSONFormat: c.JSON, Output: w,
+		Name: name, Level: hclog.LevelFromString(c.Level), JSONFormat: asJSON, Output: logline.NewWriter(w, asJSON),
 	})
+}
+
+// lastWord is the end of a daemon. Where the log is JSON its error belongs there:
+// a line of another kind could not be read by what reads the log.
+func lastWord(log hclog.Logger, c config.Log, err error) error {
+	if err == nil || c.Format != config.LogFormatJSON {
+		return err
+	}
+	log.Error("ended with an error", "err", err)
+	return exit(exitCode(err))
 }
 
 func warn(log hclog.Logger, warnings []string) {

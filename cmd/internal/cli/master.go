@@ -57,7 +57,7 @@ func newMaster(s Streams) *cobra.Command {
 			defer r.watch(cmd.Context())()
 			m, err := masterd.New(masterConfig(conf), masterDeps(log, source, keys))
 			if err != nil {
-				return fmt.Errorf("start master: %w", err)
+				return lastWord(log, conf.Log, fmt.Errorf("start master: %w", err))
 			}
 			where := demo.Endpoints{
 				ID: string(m.ID()), PID: os.Getpid(),
@@ -71,7 +71,7 @@ func newMaster(s Streams) *cobra.Command {
 					log.Warn("this master was restarted in its process", "node", string(again.ID()), "grpc", again.GRPCAddr())
 				})
 			}
-			return announced(cmd.Context(), log, conf.DataDir, m.Ready(), func() demo.Endpoints { return where }, serve)
+			return lastWord(log, conf.Log, announced(cmd.Context(), log, conf.DataDir, m.Ready(), func() demo.Endpoints { return where }, serve))
 		},
 	}
 	config.BindMasterFlags(cmd.Flags())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	}
 	stopWatching()
 	if !errors.Is(err, workerd.ErrRestart) {
-		return err
+		return lastWord(log, conf.Log, err)
 	}
 	log.Info("starting anew", "program", next.path)
 	return next.takeOver(os.Args, s.Env)
@@ -102,9 +103,14 @@ func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 	if err != nil {
 		return fmt.Errorf("find the own binary: %w", err)
 	}
+	var validity func() (from, until time.Time)
+	if d.tls != nil {
+		validity = d.tls.Validity
+	}
 	w, err := workerd.New(workerd.FromConfig(d.conf, buildVersion().Build), workerd.Deps{
-		Logger:    d.log,
-		KeeperExe: []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
+		Certificate: validity,
+		Logger:      d.log,
+		KeeperExe:   []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
 		ServerTLS: d.tls.Server(), ClientTLS: d.tls.Client(), HTTPTLS: d.tls.Server(), GossipKeys: d.keys,
 		Environ: d.env, CheckSuccessor: d.check,
 	})
