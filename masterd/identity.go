@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hearthd/hearth/internal/atomicfile"
+	"github.com/hearthd/hearth/internal/datadir"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -46,11 +47,8 @@ type identity struct {
 // openIdentity locks the data directory and reads or makes the identity. A
 // second process on the same directory gets an error that says so.
 func openIdentity(dir string) (*identity, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
-	}
-	if err := refuseOpenDir(dir); err != nil {
-		return nil, err
+	if err := datadir.Claim(dir); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -64,18 +62,6 @@ func openIdentity(dir string) (*identity, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return id, nil
-}
-
-// refuseOpenDir refuses a data directory that everyone may write.
-func refuseOpenDir(dir string) error {
-	st, err := os.Stat(dir)
-	if err != nil {
-		return fmt.Errorf("look at data directory: %w", err)
-	}
-	if st.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("data directory %s is writable by everyone (mode %04o): chmod it to 0700", dir, st.Mode().Perm())
-	}
-	return nil
 }
 
 func (i *identity) load() error {

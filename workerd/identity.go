@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hearthd/hearth/internal/datadir"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
@@ -52,8 +53,8 @@ type identityState struct {
 // openIdentity locks dir, which it creates with mode 0700 if need be, reads the worker's id or makes
 // one, and counts this start: the new incarnation is on disk when it returns. now is the wall clock.
 func openIdentity(dir string, now time.Time) (*identity, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create data directory: %w", err)
+	if err := datadir.Prepare(dir); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
 		return nil, fmt.Errorf("protect data directory: %w", err)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/hearthd/hearth/internal/datadir"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -39,8 +40,8 @@ func openWorkDir(path string) (*workDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open work directory: %w", err)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("create work directory: %w", err)
+	if err := datadir.Prepare(path); err != nil {
+		return nil, fmt.Errorf("work directory: %w", err)
 	}
 	lock, err := lockDir(path)
 	if err != nil {

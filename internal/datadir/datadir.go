@@ -87,3 +87,35 @@ func check(dir string, mode fs.FileMode, owner, group, self int) error {
 	}
 	return nil
 }
+
+// Claim is Prepare for a directory that belongs to one process alone: one that
+// others can read is closed to them, and so are the files and directories in it
+// that libraries or earlier versions have left open. Links are not followed.
+func Claim(dir string) error {
+	if err := Prepare(dir); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // gone in the meantime
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !(info.Mode().IsRegular() || info.IsDir()) {
+			return err
+		}
+		if perm := info.Mode().Perm(); perm&0o077 != 0 {
+			return os.Chmod(path, perm&0o700)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("close directory %s to others: %w", dir, err)
+	}
+	return nil
+}

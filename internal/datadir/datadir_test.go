@@ -84,3 +84,30 @@ func TestPrepareChecksWhatIsThere(t *testing.T) {
 		t.Errorf("a file: got error %v, want one that names it", err)
 	}
 }
+
+func TestClaimClosesWhatWasLeftOpen(t *testing.T) {
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "raft")
+	outside := filepath.Join(t.TempDir(), "outside")
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.Mkdir(sub, 0o755), os.Chmod(sub, 0o755),
+		os.WriteFile(filepath.Join(sub, "wal"), nil, 0o600), os.Chmod(filepath.Join(sub, "wal"), 0o644),
+		os.WriteFile(outside, nil, 0o600), os.Chmod(outside, 0o644), os.Symlink(outside, filepath.Join(dir, "link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Claim(dir); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{dir: 0o700, sub: 0o700, filepath.Join(sub, "wal"): 0o600, outside: 0o644} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %04o, want %04o", path, got, want)
+		}
+	}
+}

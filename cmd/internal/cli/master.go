@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
@@ -18,6 +19,9 @@ import (
 // masterNice is the nice value of masters: they need little, but they need it
 // within a fraction of the heartbeat time-out (ADR 0023).
 const masterNice = -10
+
+// privateUmask keeps every file of a master from other users.
+const privateUmask = 0o077
 
 func newMaster(s Streams) *cobra.Command {
 	var file string
@@ -42,6 +46,9 @@ func newMaster(s Streams) *cobra.Command {
 			log := newLogger("hearth", conf.Log, s.Err)
 			warn(log, warnings)
 			preferMaster(log)
+			// Libraries make the files of the log and of snapshots readable by all. A
+			// master starts no processes, so nobody else inherits this.
+			unix.Umask(privateUmask)
 			source, err := daemonTLS(conf.TLS, tlsconf.RoleMaster)
 			if err != nil {
 				return err
