@@ -48,7 +48,11 @@ func (f *clusterFlags) connect(cmd *cobra.Command, s Streams) (*session, error) 
 		return nil, err
 	}
 	clientTLS := source.Client()
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName()})
+	token, err := config.ReadToken(conf.TokenFile)
+	if err != nil {
+		return nil, &codedError{code: exitUsage, err: err}
+	}
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName(), Token: token})
 	if err != nil {
 		return nil, err
 	}
