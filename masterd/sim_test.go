@@ -45,6 +45,8 @@ type simCluster struct {
 	ms   []*simMaster
 	// deps changes what the masters are handed; nil = nothing.
 	deps func(n int, d *Deps)
+	// conf changes their configuration; nil = nothing.
+	conf func(*Config)
 }
 
 type simMaster struct {
@@ -95,10 +97,14 @@ func (c *simCluster) start(n int) *simMaster {
 	if c.deps != nil {
 		c.deps(n, &deps)
 	}
-	m, err := New(Config{
+	conf := Config{
 		DataDir: c.dirs[n], Bind: c.addr(n), Join: join, BootstrapExpect: len(c.dirs),
 		GRPCPort: 7070, RaftPort: 7071, SerfPort: 7072, HTTPPort: 8080,
-	}, deps)
+	}
+	if c.conf != nil {
+		c.conf(&conf)
+	}
+	m, err := New(conf, deps)
 	if err != nil {
 		c.t.Fatalf("start %s: %v", hostName(n), err)
 	}
