@@ -220,7 +220,7 @@ package: $(TOOLS)/nfpm ## deb, rpm and OCI images for PACKAGES_FOR, in dist/
 	@rm -rf $(PACKAGE_DIR) $(CACHE)/package && mkdir -p $(PACKAGE_DIR) $(CACHE)/package
 	@for arch in $(PACKAGES_FOR); do \
 		echo "build for $$arch"; \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/package/hearth-$$arch ./cmd/hearth; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -ldflags '-s -w' -o $(CACHE)/package/hearth-$$arch ./cmd/hearth; \
 	done
 	@$(GO) build -o $(CACHE)/package/dist ./cmd/internal/dist
 	@version="$$($(GO) version -m $(CACHE)/package/hearth-$(firstword $(PACKAGES_FOR)) | awk '$$1 == "mod" { print $$3 }')"; \
