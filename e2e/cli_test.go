@@ -9,11 +9,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -145,11 +147,16 @@ func (c *cluster) run(t testing.TB, args ...string) result {
 
 func (c *cluster) start(t testing.TB, args ...string) *command {
 	t.Helper()
-	return startHearth(t, []string{"HEARTH_MASTERS=" + c.masterList}, "", args...)
+	return startHearth(t, c.env(c.masterList), "", args...)
 }
 
 // via runs a command with one master as the only address.
 func (c *cluster) via(t testing.TB, m *node, args ...string) result {
 	t.Helper()
-	return startHearth(t, []string{"HEARTH_MASTERS=" + m.GRPC}, "", args...).wait(t)
+	return startHearth(t, c.env(m.GRPC), "", args...).wait(t)
+}
+
+// env is the environment of a command that knows these masters.
+func (c *cluster) env(masters string, more ...string) []string {
+	return slices.Concat([]string{config.EnvMasters + "=" + masters}, c.access.env, more)
 }

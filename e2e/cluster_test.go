@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
 )
 
@@ -60,6 +61,7 @@ type node struct {
 	proc   proc
 	paused bool
 	exited chan struct{} // of our own children: closed once reaped
+	of     *cluster
 }
 
 // cluster is a running cluster of real processes.
@@ -70,6 +72,7 @@ type cluster struct {
 	masters    []*node
 	workers    []*node
 	masterList string
+	access     access
 	client     *client.Client
 	markers    map[string]bool // environment entries of processes of this cluster
 	noQuorum   bool            // too few masters live for the checks at the end
@@ -93,6 +96,9 @@ func newClusterOf(t *testing.T, binary string, s size) *cluster {
 	c.markers["DEMO_OF_HEARTH="+c.dir] = true
 	t.Cleanup(func() { c.end(t) })
 	args := append([]string{"demo", "--keep", "--no-job", "--dir", c.dir, "-o", "json"}, s.args()...)
+	if secure() {
+		args = append(args, "--secure")
+	}
 	r := startBinary(t, binary, nil, "", args...).wait(t).wantCode(t, 0)
 	var shape struct {
 		Masters []*node           `json:"masters"`
@@ -100,15 +106,16 @@ func newClusterOf(t *testing.T, binary string, s size) *cluster {
 		Env     map[string]string `json:"env"`
 	}
 	r.decode(t, &shape)
-	c.masters, c.workers, c.masterList = shape.Masters, shape.Workers, shape.Env["HEARTH_MASTERS"]
+	c.masters, c.workers, c.masterList = shape.Masters, shape.Workers, shape.Env[config.EnvMasters]
+	c.access = accessOf(t, c.dir, shape.Env)
 	for n, m := range c.masters {
-		m.name, m.proc = fmt.Sprintf("master-%d", n+1), openProc(t, m.PID)
+		m.name, m.proc, m.of = fmt.Sprintf("master-%d", n+1), openProc(t, m.PID), c
 	}
 	for n, w := range c.workers {
-		w.name, w.proc = fmt.Sprintf("worker-%d", n+1), openProc(t, w.PID)
+		w.name, w.proc, w.of = fmt.Sprintf("worker-%d", n+1), openProc(t, w.PID), c
 		c.markers["HEARTH_WORKER_ID="+w.ID] = true
 	}
-	if c.client, err = client.New(client.Config{Masters: strings.Split(c.masterList, ","), Principal: "e2e"}); err != nil {
+	if c.client, err = c.access.client("e2e", strings.Split(c.masterList, ",")...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("a cluster of %d masters and %d workers in %s", len(c.masters), len(c.workers), r.took.Round(time.Millisecond))
@@ -189,14 +196,14 @@ func (c *cluster) launchOn(t testing.TB, old *node, grpcPort, raftPort, serfPort
 	} else {
 		args = append(args, "--masters", c.masterList, "--join", strings.Join(join, ","), "--cores", s[5], "--memory", s[7])
 	}
-	cmd := exec.Command(c.binary, args...)
+	cmd := exec.Command(c.binary, append(args, c.tlsArgs(old)...)...)
 	cmd.Env = ownEnv("DEMO_OF_HEARTH=" + c.dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s again: %v", old.name, err)
 	}
-	n := &node{name: old.name, Endpoints: old.Endpoints, proc: openProc(t, cmd.Process.Pid), exited: make(chan struct{})}
+	n := &node{name: old.name, Endpoints: old.Endpoints, proc: openProc(t, cmd.Process.Pid), exited: make(chan struct{}), of: c}
 	go func() {
 		defer close(n.exited)
 		_ = cmd.Wait() // how it ended is in its log
@@ -240,7 +247,7 @@ func (c *cluster) learn(t testing.TB) {
 		addrs = append(addrs, m.GRPC)
 	}
 	c.masterList = strings.Join(addrs, ",")
-	fresh, err := client.New(client.Config{Masters: addrs, Principal: "e2e"})
+	fresh, err := c.access.client("e2e", addrs...)
 	if err != nil {
 		t.Fatal(err)
 	}

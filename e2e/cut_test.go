@@ -5,12 +5,15 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hearthd/hearth/internal/tlsconf"
 )
 
 // HTTP/2 framing, RFC 9113 sections 4.1 and 6.
@@ -26,6 +29,7 @@ const (
 type cutter struct {
 	done atomic.Bool   // one answer was cut
 	cuts *atomic.Int64 // of all cutters
+	tls  *tls.Config   // what the frames travel in; nil for a plain connection
 }
 
 func (c *cutter) dial(ctx context.Context, addr string) (net.Conn, error) {
@@ -33,6 +37,15 @@ func (c *cutter) dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
+	}
+	if c.tls != nil { // its client speaks plainly to this
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		own := tlsconf.ForHost(c.tls, host)
+		own.NextProtos = []string{"h2"}
+		conn = tls.Client(conn, own)
 	}
 	return &cutConn{Conn: conn, cutter: c, held: map[uint32][]byte{}}, nil
 }

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/driver"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -47,8 +49,30 @@ func driverMain(how string) int {
 	return 0
 }
 
+// newDriverClient finds what it needs where commands do.
+func newDriverClient(masters, name string) (*client.Client, error) {
+	conf := client.Config{Masters: strings.Split(masters, ","), Principal: name}
+	if dir := os.Getenv(config.EnvTLSDir); dir != "" {
+		var files tlsconf.Files
+		files.CAFile, files.CertFile, files.KeyFile = config.TLS{Dir: dir}.Paths()
+		source, err := tlsconf.Load(files)
+		if err != nil {
+			return nil, err
+		}
+		conf.TLS = source.Client()
+	}
+	if path := os.Getenv(config.EnvTokenFile); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		conf.Token = model.Secret(strings.TrimSpace(string(text)))
+	}
+	return client.New(conf)
+}
+
 func runDriver(ctx context.Context, masters, name string) error {
-	c, err := client.New(client.Config{Masters: strings.Split(masters, ","), Principal: name})
+	c, err := newDriverClient(masters, name)
 	if err != nil {
 		return err
 	}
@@ -87,7 +111,7 @@ func (c *cluster) startDrivers(t *testing.T, name string, count int) *driverProc
 		t.Fatal(err)
 	}
 	p := &driverProcess{cmd: exec.Command(self)}
-	p.cmd.Env = ownEnv(fmt.Sprintf("%s=%s|%d|%s", driverVariable, c.masterList, count, name))
+	p.cmd.Env = ownEnv(append(c.access.env, fmt.Sprintf("%s=%s|%d|%s", driverVariable, c.masterList, count, name))...)
 	p.cmd.Stderr = os.Stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/internal/ca"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -22,11 +25,13 @@ import (
 type island struct {
 	prefix  string
 	dir     string
+	access  access // of commands
 	masters []*islander
 }
 
 // islander is one master and its namespace.
 type islander struct {
+	of          *island
 	space, addr string
 	log         string
 	cmd         *exec.Cmd
@@ -63,6 +68,14 @@ func newIsland(t *testing.T) *island {
 	t.Cleanup(func() { tool(t, "", "ip", "netns", "del", hub) })
 	tool(t, "", "ip", "-n", hub, "link", "add", "br0", "type", "bridge")
 	tool(t, "", "ip", "-n", hub, "link", "set", "br0", "up")
+	if secure() {
+		authority := filepath.Join(i.dir, "tls", "authority")
+		if _, err := ca.Init(authority, "island", ca.DefaultAuthorityLifetime); err != nil {
+			t.Fatal(err)
+		}
+		dir, _ := issueFrom(t, authority, tlsconf.RoleClient, "client")
+		i.access.env = []string{config.EnvTLSDir + "=" + dir}
+	}
 	for n := range 3 {
 		i.masters = append(i.masters, i.settle(t, hub, n+1))
 	}
@@ -77,7 +90,7 @@ func newIsland(t *testing.T) *island {
 // settle makes one namespace with a cable to the hub.
 func (i *island) settle(t *testing.T, hub string, number int) *islander {
 	t.Helper()
-	m := &islander{space: fmt.Sprintf("%sm%d", i.prefix, number), addr: fmt.Sprintf("10.77.0.%d", number)}
+	m := &islander{of: i, space: fmt.Sprintf("%sm%d", i.prefix, number), addr: fmt.Sprintf("10.77.0.%d", number)}
 	m.log = filepath.Join(i.dir, fmt.Sprintf("master-%d.log", number))
 	tool(t, "", "ip", "netns", "add", m.space)
 	t.Cleanup(func() { tool(t, "", "ip", "netns", "del", m.space) })
@@ -104,9 +117,11 @@ func (i *island) start(t *testing.T, m *islander) {
 	}
 	defer func() { _ = log.Close() }()
 	// ip becomes the command, so its process is the master's.
-	m.cmd = exec.Command("ip", "netns", "exec", m.space, hearthBinary, "master",
-		"--data-dir", strings.TrimSuffix(m.log, ".log"), "--bind", m.addr, "--allow-insecure",
-		"--bootstrap-expect", "3", "--join", strings.Join(join, ","))
+	m.cmd = exec.Command("ip", append([]string{
+		"netns", "exec", m.space, hearthBinary, "master",
+		"--data-dir", strings.TrimSuffix(m.log, ".log"), "--bind", m.addr,
+		"--bootstrap-expect", "3", "--join", strings.Join(join, ","),
+	}, i.security(t, m)...)...)
 	m.cmd.Env, m.cmd.Stdout, m.cmd.Stderr = ownEnv(), log, log
 	if err := m.cmd.Start(); err != nil {
 		t.Fatalf("start a master in %s: %v", m.space, err)
@@ -116,6 +131,16 @@ func (i *island) start(t *testing.T, m *islander) {
 		defer close(m.exited)
 		_ = m.cmd.Wait() // how it ended is in its log
 	}()
+}
+
+// security are a master's arguments about TLS.
+func (i *island) security(t *testing.T, m *islander) []string {
+	t.Helper()
+	if !secure() {
+		return []string{"--allow-insecure"}
+	}
+	dir, _ := issueFrom(t, filepath.Join(i.dir, "tls", "authority"), tlsconf.RoleMaster, filepath.Base(strings.TrimSuffix(m.log, ".log")), m.addr)
+	return []string{"--tls-dir", dir}
 }
 
 // end stops the masters and looks for crashes.
@@ -170,7 +195,7 @@ func (m *islander) begin(t testing.TB, masters []*islander, args ...string) *com
 		addrs = append(addrs, o.addr+":7070")
 	}
 	argv := append([]string{"netns", "exec", m.space, hearthBinary}, args...)
-	return startBinary(t, "ip", []string{"HEARTH_MASTERS=" + strings.Join(addrs, ",")}, "", argv...)
+	return startBinary(t, "ip", append([]string{config.EnvMasters + "=" + strings.Join(addrs, ",")}, m.of.access.env...), "", argv...)
 }
 
 // view is what a master's own replica says.

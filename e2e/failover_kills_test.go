@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/e2e/history"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -119,7 +118,7 @@ func (c *cluster) killLeader(t *testing.T, e *ears, ports *reservation, rec *his
 // other masters.
 func (c *cluster) answeredAfter(t *testing.T, leader *node, rec *history.Recorder, name string, harm func() error) delay {
 	t.Helper()
-	cl, err := client.New(client.Config{Masters: grpcAddrs(c.others(leader)), Principal: "probe"})
+	cl, err := c.access.client("probe", grpcAddrs(c.others(leader))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func startLoad(t testing.TB, c *cluster, rec *history.Recorder, seed uint64, cli
 	l := &load{masters: strings.Split(c.masterList, ","), rec: rec, stop: cancel}
 	l.more()
 	for n := range clients {
-		cl, err := client.New(client.Config{Masters: l.masters, Principal: fmt.Sprintf("load-%d", n)})
+		cl, err := c.access.client(fmt.Sprintf("load-%d", n), l.masters...)
 		if err != nil {
 			t.Fatal(err)
 		}

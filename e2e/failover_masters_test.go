@@ -34,7 +34,7 @@ func (e *ears) to(t testing.TB, m *node) *rpc.Conn {
 	if conn := e.conns[m.GRPC]; conn != nil {
 		return conn
 	}
-	conn, err := rpc.Dial(m.GRPC, rpc.DialConfig{Principal: "e2e"})
+	conn, err := m.of.access.dial(m.GRPC, "e2e")
 	if err != nil {
 		t.Fatal(err)
 	}

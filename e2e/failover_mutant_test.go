@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/e2e/history"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
@@ -97,7 +96,7 @@ func hasSymbol(t *testing.T, binary string) bool {
 func (c *cluster) askALeaderThatIsAlone(t *testing.T, e *ears, ports *reservation, rec *history.Recorder) bool {
 	t.Helper()
 	leader, st := e.whole(t, c)
-	cl, err := client.New(client.Config{Masters: []string{leader.GRPC}, Principal: "e2e"})
+	cl, err := c.access.client("e2e", leader.GRPC)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,10 +18,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/hearthd/hearth/internal/tlsconf"
 )
 
 const (
@@ -194,8 +198,16 @@ func TestUnknownMethodsAndBadMessagesAreAnsweredWithErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var stranger *tls.Config // nobody else gets as far with a worker
+	if secure() {
+		_, stranger = c.issue(t, tlsconf.RoleMaster, "stranger")
+	}
 	for _, n := range []*node{c.masters[0], c.masters[1], c.masters[2], c.workers[0]} {
-		conn, err := grpc.NewClient("passthrough:///"+n.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+		creds := insecure.NewCredentials()
+		if secure() {
+			creds = credentials.NewTLS(tlsconf.ForHost(stranger, "127.0.0.1"))
+		}
+		conn, err := grpc.NewClient("passthrough:///"+n.GRPC, grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -27,6 +28,7 @@ const (
 // acknowledges nothing.
 type loyal struct {
 	id     string
+	tls    *tls.Config // of a worker of its cluster; nil for an open one
 	offer  model.Offer
 	cancel []context.CancelFunc
 	ended  sync.WaitGroup
@@ -60,7 +62,7 @@ func newLoyal(t *testing.T, offer model.Offer) *loyal {
 // join opens a session with a master and waits for its Welcome.
 func (w *loyal) join(t *testing.T, m *node) {
 	t.Helper()
-	conn, err := rpc.Dial(m.GRPC, rpc.DialConfig{})
+	conn, err := rpc.Dial(m.GRPC, rpc.DialConfig{TLS: w.tls})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +144,9 @@ func TestHA38APausedLeaderComesBackAsAStandbyThatNobodyObeys(t *testing.T) {
 	before := pids(c.awaitRunning(t, app, 2))
 	old := c.leader(t)
 	w := newLoyal(t, model.Offer{Hostname: "127.0.0.1", Cores: 1, MemoryMiB: 64 << 10})
+	if secure() {
+		_, w.tls = c.issue(t, tlsconf.RoleWorker, w.id)
+	}
 	w.join(t, old)
 	// It fits nowhere else, and is ordered again and again: nobody acknowledges it.
 	large := commandSpec("pending", 1, "sleep", "600")
@@ -213,7 +218,7 @@ func (c *cluster) register(t testing.TB, spec model.AppSpec) model.AppID {
 // writeThrough registers an application at one master alone.
 func (c *cluster) writeThrough(t *testing.T, m *node, name string, since time.Time) model.AppID {
 	t.Helper()
-	cl, err := client.New(client.Config{Masters: []string{m.GRPC}, Principal: "e2e"})
+	cl, err := c.access.client("e2e", m.GRPC)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/rpc"
 )
 
@@ -39,7 +38,7 @@ func TestHA37AStrongReadNeverReturnsTheValueBefore(t *testing.T) {
 		old, _ := e.whole(t, c)
 		app := c.register(t, commandSpec("old value", 4096, "true")) // it waits
 		old.stop(t)
-		cl, err := client.New(client.Config{Masters: grpcAddrs(c.others(old))})
+		cl, err := c.access.client("", grpcAddrs(c.others(old))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +152,7 @@ func (c *cluster) pollStatus(t *testing.T) (stop func() []poll) {
 	t.Helper()
 	var asked []rpc.ClusterService
 	for _, m := range c.masters { // connections of their own: nothing stands before the question
-		conn, err := rpc.Dial(m.GRPC, rpc.DialConfig{})
+		conn, err := c.access.dial(m.GRPC, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,7 +77,7 @@ func TestPR06ChildrenEndWithAKilledWorkerAndOutliveARestartedOne(t *testing.T) {
 	copyBinary(t, binary)
 	c := newClusterOf(t, binary, size{workers: 1, cores: 8})
 	app := c.run(t, "submit", "--executors", "4", "--", "sleep", "600").wantCode(t, 0).app(t)
-	driver := c.run(t, "submit", "--name", "driver", "--", binary, "run", "sleep 600", ":::", "1").wantCode(t, 0).app(t)
+	driver := c.run(t, slices.Concat([]string{"submit", "--name", "driver"}, c.access.passOn(), []string{"--", binary, "run", "sleep 600", ":::", "1"})...).wantCode(t, 0).app(t)
 	c.awaitRunning(t, app, 4)
 	c.awaitRunning(t, driver, 1)
 	w := c.workers[0]

@@ -38,7 +38,7 @@ func TestAThousandClientsGetOneApplicationEachThroughAFailoverWithEveryAnswerCut
 	for n := range clients {
 		name := fmt.Sprintf("client-%04d", n)
 		g.Go(func() error {
-			app, err := c.registerOne(ctx, name, &cutter{cuts: &cuts})
+			app, err := c.registerOne(ctx, name, &cutter{cuts: &cuts, tls: c.access.tls})
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -86,7 +86,7 @@ func TestAThousandClientsGetOneApplicationEachThroughAFailoverWithEveryAnswerCut
 
 // registerOne registers through a client with connections of its own.
 func (c *cluster) registerOne(ctx context.Context, name string, cut *cutter) (app model.AppID, err error) {
-	cl, err := client.New(client.Config{Masters: strings.Split(c.masterList, ","), Dialer: cut.dial, Principal: name})
+	cl, err := client.New(client.Config{Masters: strings.Split(c.masterList, ","), Dialer: cut.dial, Principal: name, Token: c.access.token})
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func TestARepeatedRequestIDIsTheSameApplicationOnEveryMaster(t *testing.T) {
 	apps := map[model.AppID]bool{}
 	for round := range 2 {
 		for _, m := range living(c.masters) {
-			cl, err := client.New(client.Config{Masters: []string{m.GRPC}})
+			cl, err := c.access.client("", m.GRPC)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func TestHA35WorkersOfALostClusterWaitToBeToldToRejoin(t *testing.T) {
 		if n == 3 { // one that does not run
 			w.proc.signal(t, syscall.SIGTERM)
 			w.proc.awaitEnd(t, settleWithin)
-			c.control(t, w, "rejoin", "--yes", "--masters", c.masterList).wantCode(t, 0).wantStderr(t, lost, now.Cluster)
+			c.control(t, w, "rejoin", append(c.tlsArgs(w), "--yes", "--masters", c.masterList)...).wantCode(t, 0).wantStderr(t, lost, now.Cluster)
 			c.restart(t, w)
 			continue
 		}

@@ -21,7 +21,7 @@ func TestHA30ARelaunchedDriverKnowsAllMasters(t *testing.T) {
 	skipLong(t)
 	c := newCluster(t, size{workers: 2, cores: 4})
 	standby := c.standbys(t)[0]
-	holder := c.via(t, standby, "submit", "--name", "holder", "--", hearthBinary, "run", "--name", "work", "--jobs", "1", "sleep 600", ":::", "1").wantCode(t, 0).app(t)
+	holder := c.via(t, standby, slices.Concat([]string{"submit", "--name", "holder"}, c.access.passOn(), []string{"--", hearthBinary, "run", "--name", "work", "--jobs", "1", "sleep 600", ":::", "1"})...).wantCode(t, 0).app(t)
 	// work is the application that the driver registers.
 	work := func(not model.AppID) (found model.AppID) {
 		for _, a := range c.status(t).Apps {

@@ -50,7 +50,7 @@ func TestRunWorksInTheMannerOfGNUParallel(t *testing.T) {
 		{"no input is no task", []string{"echo {}"}, "", "", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := startHearth(t, []string{"HEARTH_MASTERS=" + c.masterList, "PASSED=-passed", "KEPT=-kept"}, tc.stdin, append([]string{"run"}, tc.args...)...).wait(t).wantCode(t, tc.code)
+			r := startHearth(t, c.env(c.masterList, "PASSED=-passed", "KEPT=-kept"), tc.stdin, append([]string{"run"}, tc.args...)...).wait(t).wantCode(t, tc.code)
 			if r.stdout != tc.out {
 				t.Errorf("stdout is %q, want %q; stderr %q", r.stdout, tc.out, r.stderr)
 			}
@@ -120,7 +120,7 @@ func TestRunGetsEachResultOnceWhenAWorkerAndTheLeaderDie(t *testing.T) {
 	c := newCluster(t, size{workers: 3, cores: 4})
 	const tasks = 500
 	results := filepath.Join(t.TempDir(), "results")
-	cmd := startHearth(t, []string{"HEARTH_MASTERS=" + c.masterList}, numbers(tasks), "run", "--results", results, "sleep 0.1; echo {}")
+	cmd := startHearth(t, c.env(c.masterList), numbers(tasks), "run", "--results", results, "sleep 0.1; echo {}")
 	done := func() int {
 		dirs, _ := filepath.Glob(filepath.Join(results, "*", "exit")) // the pattern is valid
 		return len(dirs)

@@ -45,7 +45,7 @@ func (c *cluster) startExample(t testing.TB, path string, args ...string) *examp
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	args = append([]string{"-c", `exec "$0" "$@" 2>"$EXAMPLE_LOG"`, path, "--log-level", "info"}, args...)
-	return &example{log: log, command: startBinary(t, "/bin/sh", []string{"HEARTH_MASTERS=" + c.masterList, "EXAMPLE_LOG=" + log}, "", args...)}
+	return &example{log: log, command: startBinary(t, "/bin/sh", c.env(c.masterList, "EXAMPLE_LOG="+log), "", args...)}
 }
 
 // told counts the lines of the log with a text in them.

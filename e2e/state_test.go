@@ -23,12 +23,7 @@ func (n *node) view() (model.ClusterView, error) {
 	var v model.ClusterView
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+"/json", nil)
-	if err != nil {
-		return v, err
-	}
-	tr := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: tr}).Do(req)
+	resp, err := n.of.access.get(ctx, n.HTTP, "/json")
 	if err != nil {
 		return v, err
 	}
