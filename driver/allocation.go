@@ -301,7 +301,7 @@ func (d *Driver) retire(ctx context.Context, ids []model.ExecutorID) (retired, b
 		for _, id := range ids {
 			switch m := l.members[id]; {
 			case m == nil:
-			case !m.retired && len(m.held) > 0:
+			case !m.retired && m.count > 0:
 				busy = append(busy, id)
 			default:
 				m.retired = true

@@ -35,6 +35,9 @@ type Config struct {
 	// MaxRunning bounds the tasks at once over all executors; 0 = what the
 	// executors hold.
 	MaxRunning int
+	// MaxBatch bounds the tasks, and the results, in one message; 0 = MaxBatch.
+	// With 1 each has a message of its own, to measure what that costs.
+	MaxBatch int
 	// SuspectAfter, ExecutorTimeout, AnnounceWait and RegisterTimeout replace
 	// the defaults of the same name; 0 = default.
 	SuspectAfter    time.Duration
@@ -89,6 +92,12 @@ func (c *Config) prepare() error {
 	}
 	if c.CoresPerTask < 0 || c.MaxRunning < 0 {
 		bad("cores per task %d and most tasks at once %d: must not be negative", c.CoresPerTask, c.MaxRunning)
+	}
+	if c.MaxBatch < 0 || c.MaxBatch > MaxBatch {
+		bad("most tasks in one message %d: must be from 1 to %d", c.MaxBatch, MaxBatch)
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = MaxBatch
 	}
 	if c.CoresPerTask == 0 {
 		c.CoresPerTask = 1

@@ -23,6 +23,7 @@ var (
 type conn struct {
 	out    outbox
 	cancel context.CancelCauseFunc
+	msgs   []model.ExecutorDown // of flush
 	chunks chan model.OutputChunk
 	fetch  fetchList
 }
@@ -31,15 +32,21 @@ type conn struct {
 // without ever waiting for the network. It is bounded by what the executor
 // holds. Safe for concurrent use.
 type outbox struct {
-	mu      sync.Mutex
-	welcome *model.ExecutorWelcome
-	beat    *model.Beat
-	acks    []model.TaskID
-	tasks   []model.ExecTask
-	cancels []model.TaskID
-	fetch   *model.OutputFetch
-	stop    bool
-	wake    chan struct{}
+	mu sync.Mutex
+	// together: the executor takes acknowledgements and tasks in one message.
+	together bool
+	batch    int // bounds the tasks in one message
+	welcome  *model.ExecutorWelcome
+	beat     *model.Beat
+	acks     []model.TaskID
+	tasks    []model.ExecTask
+	// spareAcks and spareTasks are what was drained last.
+	spareAcks  []model.TaskID
+	spareTasks []model.ExecTask
+	cancels    []model.TaskID
+	fetch      *model.OutputFetch
+	stop       bool
+	wake       chan struct{}
 }
 
 func (o *outbox) put(fill func(*outbox)) {
@@ -54,22 +61,26 @@ func (o *outbox) put(fill func(*outbox)) {
 
 // drain takes the messages in the order in which they must arrive: an
 // acknowledgement of an old attempt before a new attempt of the same task, a
-// task before its cancellation.
-func (o *outbox) drain() []model.ExecutorDown {
+// task before its cancellation. What the messages hold is valid until the next
+// drain.
+func (o *outbox) drain(out []model.ExecutorDown) []model.ExecutorDown {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var out []model.ExecutorDown
 	if o.welcome != nil {
 		out = append(out, model.ExecutorDown{Welcome: o.welcome})
 	}
 	if o.beat != nil {
 		out = append(out, model.ExecutorDown{BeatAck: o.beat})
 	}
-	if len(o.acks) > 0 {
-		out = append(out, model.ExecutorDown{Ack: o.acks})
+	acks := o.acks
+	if len(acks) > 0 && (!o.together || len(o.tasks) == 0) {
+		out = append(out, model.ExecutorDown{Ack: acks})
+		acks = nil
 	}
-	if len(o.tasks) > 0 {
-		out = append(out, model.ExecutorDown{Tasks: o.tasks})
+	for tasks := o.tasks; len(tasks) > 0; acks = nil {
+		n := min(o.batch, len(tasks))
+		out = append(out, model.ExecutorDown{Ack: acks, Tasks: tasks[:n:n]})
+		tasks = tasks[n:]
 	}
 	if len(o.cancels) > 0 {
 		out = append(out, model.ExecutorDown{Cancel: o.cancels})
@@ -80,7 +91,10 @@ func (o *outbox) drain() []model.ExecutorDown {
 	if o.stop {
 		out = append(out, model.ExecutorDown{Stop: true})
 	}
-	o.welcome, o.beat, o.acks, o.tasks, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, nil, nil, false
+	o.welcome, o.beat, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, false
+	clear(o.spareTasks)
+	o.tasks, o.spareTasks = o.spareTasks[:0], o.tasks
+	o.acks, o.spareAcks = o.spareAcks[:0], o.acks
 	return out
 }
 
@@ -108,18 +122,6 @@ type (
 	}
 )
 
-// tell hands a message to the loop; false if the stream or the driver ends
-// first.
-func (d *Driver) tell(ctx context.Context, msg any) bool {
-	select {
-	case d.inbound <- msg:
-		return true
-	case <-ctx.Done():
-	case <-d.done:
-	}
-	return false
-}
-
 // hub serves the executors of one driver.
 type hub struct{ d *Driver }
 
@@ -130,7 +132,7 @@ func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionS
 	defer cancel(nil)
 	c := &conn{
 		cancel: cancel, chunks: make(chan model.OutputChunk, maxChunks),
-		out:   outbox{wake: make(chan struct{}, 1)},
+		out:   outbox{wake: make(chan struct{}, 1), batch: h.d.cfg.MaxBatch},
 		fetch: fetchList{wake: make(chan struct{}, 1)},
 	}
 	hello := make(chan model.ExecutorHello, 1)
@@ -145,7 +147,7 @@ func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionS
 	cancel(err)
 	joined.Wait()
 	// Not under ctx, which has ended: the loop must learn of it.
-	h.d.tell(context.WithoutCancel(ctx), brokenMsg{c})
+	h.d.mail.put(context.WithoutCancel(ctx), brokenMsg{c})
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (d *Driver) receive(ctx context.Context, c *conn, stream rpc.ExecutorSessio
 			// The word counts as a sign of life.
 			up = model.ExecutorUp{}
 		}
-		if !d.tell(ctx, upMsg{c, up}) {
+		if !d.mail.put(ctx, upMsg{c, up}) {
 			return errClosing
 		}
 	}
@@ -194,7 +196,7 @@ func (d *Driver) admit(
 	reply := make(chan error, 1)
 	select {
 	case h := <-hello:
-		if !d.tell(ctx, helloMsg{c: c, hello: h, reply: reply}) {
+		if !d.mail.put(ctx, helloMsg{c: c, hello: h, reply: reply}) {
 			return errClosing
 		}
 	case err := <-received:
@@ -207,7 +209,7 @@ func (d *Driver) admit(
 	// The loop must learn of an end in here: the executor is parked, or the
 	// verdict was yes and is void now.
 	broken := func(err error) error {
-		d.tell(context.WithoutCancel(ctx), brokenMsg{c})
+		d.mail.put(context.WithoutCancel(ctx), brokenMsg{c})
 		return err
 	}
 	for {
@@ -246,10 +248,12 @@ func send(ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, receiv
 
 // flush sends what is in the outbox.
 func (c *conn) flush(stream rpc.ExecutorSessionStream) error {
-	for _, m := range c.out.drain() {
-		if err := stream.Send(m); err != nil {
+	c.msgs = c.out.drain(c.msgs[:0])
+	for i := range c.msgs {
+		if err := stream.Send(c.msgs[i]); err != nil {
 			return err
 		}
 	}
+	clear(c.msgs)
 	return nil
 }

@@ -22,17 +22,21 @@ type Driver struct {
 	cfg Config
 	log hclog.Logger
 
-	started  atomic.Bool
-	app      atomic.Pointer[rpc.RegisterAppReply] // nil until registered
-	lastTask atomic.Uint64
+	started atomic.Bool
+	app     atomic.Pointer[rpc.RegisterAppReply] // nil until registered
 
-	// To the loop.
-	submits chan *task
-	calls   chan func(*loop)
-	inbound chan any
-	news    *inbox
-	// From the loop.
+	// To the loop. wake has a value when there is something in intake or mail,
+	// or room in out.
+	wake   chan struct{}
+	intake intake
+	mail   mailbox
+	calls  chan func(*loop)
+	news   *inbox
+	// From the loop. want is closed when somebody uses Results.
+	out     outlet
 	results chan Result
+	want    chan struct{}
+	wanted  sync.Once
 	// contents are handed out by digest to executors and their workers.
 	contents *contentStore
 
@@ -45,12 +49,14 @@ func New(cfg Config) (*Driver, error) {
 	if err := cfg.prepare(); err != nil {
 		return nil, fmt.Errorf("driver: %w", err)
 	}
-	return &Driver{
+	d := &Driver{
 		cfg: cfg, log: cfg.Logger,
-		submits: make(chan *task), calls: make(chan func(*loop)),
-		inbound: make(chan any, inboundBuffer), news: newInbox(),
-		results: make(chan Result), contents: newContentStore(), done: make(chan struct{}),
-	}, nil
+		calls: make(chan func(*loop)), news: newInbox(), wake: make(chan struct{}, 1),
+		results: make(chan Result), want: make(chan struct{}), contents: newContentStore(), done: make(chan struct{}),
+	}
+	d.intake.wake, d.mail.wake, d.out.wake = d.wake, d.wake, d.wake
+	d.out.ready = make(chan struct{}, 1)
+	return d, nil
 }
 
 // Run listens for executors, registers the application and serves both until
@@ -61,9 +67,14 @@ func (d *Driver) Run(ctx context.Context) error {
 	if d.started.Swap(true) {
 		return fmt.Errorf("run driver: %w: it was started before", model.ErrConflict)
 	}
+	pctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var pump sync.WaitGroup
+	pump.Go(func() { d.pump(pctx) })
 	d.err = d.run(ctx)
+	d.out.close()
+	cancel()
+	pump.Wait()
 	close(d.done)
-	close(d.results)
 	return d.err
 }
 
@@ -97,20 +108,12 @@ func (d *Driver) run(ctx context.Context) error {
 	err = l.run(ctx, sessionEnded, serverEnded)
 	cancel()
 	l.abandon()
-	// Streams may still hand over what nobody takes any more.
-	swept := make(chan struct{})
-	go func() {
-		defer close(swept)
-		joined.Wait()
-	}()
-	for {
-		select {
-		case msg := <-d.inbound:
-			refuse(msg)
-		case <-swept:
-			return err
-		}
+	// Streams are told that nobody takes any more what they hand over.
+	for _, msg := range d.mail.close() {
+		refuse(msg)
 	}
+	joined.Wait()
+	return err
 }
 
 func (d *Driver) listen(ctx context.Context) (net.Listener, error) {
@@ -156,28 +159,40 @@ func (d *Driver) Submit(ctx context.Context, t Task) (model.TaskID, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	rec := newTask(model.TaskID(d.lastTask.Add(1)), t)
-	select {
-	case d.submits <- rec:
-		return rec.spec.ID, nil
-	case <-d.done:
-		return 0, fmt.Errorf("submit task: %w", d.endError())
-	case <-ctx.Done():
-		return 0, fmt.Errorf("submit task: %w", ctx.Err())
+	rec := make([]task, 1)
+	rec[0].fill(&t)
+	if _, err := d.submit(ctx, rec); err != nil {
+		return 0, err
 	}
+	return rec[0].spec.ID, nil
 }
 
-// Results delivers one result for each task, in the order in which tasks end.
-// Whoever does not read it stops the driver from handing out tasks once
-// MaxUndelivered results wait. It is closed when Run ends.
-func (d *Driver) Results() <-chan Result { return d.results }
+// SubmitAll is Submit for many tasks, which costs less for each. It returns how
+// many were taken, all unless there is an error, and puts their numbers into
+// ids, which is nil or as long as tasks.
+func (d *Driver) SubmitAll(ctx context.Context, tasks []Task, ids []model.TaskID) (int, error) {
+	recs := make([]task, len(tasks)) // one piece of memory
+	for i := range tasks {
+		if err := tasks[i].check(); err != nil {
+			return 0, fmt.Errorf("task %d of %d: %w", i+1, len(tasks), err)
+		}
+		recs[i].fill(&tasks[i])
+	}
+	n, err := d.submit(ctx, recs)
+	if ids != nil {
+		for i := range recs[:n] {
+			ids[i] = recs[i].spec.ID
+		}
+	}
+	return n, err
+}
 
 // Cancel ends tasks: those that wait or run are reported as KILLED, those that
 // have a result keep it. It does not wait for their end.
 func (d *Driver) Cancel(ids ...model.TaskID) error {
 	return d.call(context.Background(), func(l *loop) {
 		for _, id := range ids {
-			if t := l.tasks[id]; t != nil {
+			if t := l.tasks.get(id); t != nil {
 				l.cancelTask(t)
 			}
 		}
@@ -187,7 +202,7 @@ func (d *Driver) Cancel(ids ...model.TaskID) error {
 // CancelAll cancels every task that was submitted so far.
 func (d *Driver) CancelAll() error {
 	return d.call(context.Background(), func(l *loop) {
-		for _, t := range l.tasks {
+		for _, t := range l.tasks.all() {
 			l.cancelTask(t)
 		}
 	})
@@ -197,7 +212,7 @@ func (d *Driver) CancelAll() error {
 // that run are left alone.
 func (d *Driver) CancelQueued() error {
 	return d.call(context.Background(), func(l *loop) {
-		for _, t := range l.tasks {
+		for _, t := range l.tasks.all() {
 			if t.state == taskQueued {
 				l.cancelTask(t)
 			}
@@ -221,7 +236,10 @@ func (d *Driver) Executors(ctx context.Context) []ExecutorInfo {
 // leader cannot be told: then Run has ended too, and the cluster ends the
 // application by itself. Only for a driver whose application is registered.
 func (d *Driver) Finish(ctx context.Context, state model.AppState, reason string, exit int) error {
-	if err := d.call(ctx, func(l *loop) { l.finishing = true }); err != nil {
+	if err := d.call(ctx, func(l *loop) {
+		l.finishing = true
+		l.d.intake.close()
+	}); err != nil {
 		return fmt.Errorf("finish application: %w", err)
 	}
 	app := d.app.Load()

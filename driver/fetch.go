@@ -66,7 +66,7 @@ func (d *Driver) fetchLoop(ctx context.Context, c *conn) {
 		msg.err = errors.Join(errs[:]...)
 		// After the stream's end the result comes again, or the task runs
 		// again.
-		if ctx.Err() != nil || !d.tell(ctx, msg) {
+		if ctx.Err() != nil || !d.mail.put(ctx, msg) {
 			closeFiles(msg.files)
 		}
 	}

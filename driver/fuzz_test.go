@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,17 +38,21 @@ func bare(tb testing.TB) (d *Driver, stop func()) {
 	d.news.Linked(true)
 	l := newLoop(d, noConfirm{})
 	l.announced(model.DriverExecutor{ID: 0, Cores: 2, State: model.ExecutorRunning, Secret: secretOf(0)})
-	for id := range model.TaskID(3) {
-		t := newTask(id+1, Task{Argv: []string{"t"}})
-		l.tasks[t.spec.ID] = t
-		l.queue.push(t)
+	for range 3 {
+		if _, err := d.Submit(context.Background(), Task{Argv: []string{"t"}}); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	go d.pump(ctx)
 	go func() {
 		d.err = l.run(ctx, nil, nil)
 		close(d.done)
 		l.abandon()
-		close(d.results)
+		for _, msg := range d.mail.close() {
+			refuse(msg)
+		}
+		d.out.close()
 	}()
 	return d, func() {
 		cancel()
@@ -139,7 +144,8 @@ func FuzzExecutorMessages(f *testing.F) {
 func checkBooks(t *testing.T, l *loop) {
 	t.Helper()
 	running, queued := 0, 0
-	for id, rec := range l.tasks {
+	for _, rec := range l.tasks.all() {
+		id := rec.spec.ID
 		switch rec.state {
 		case taskRunning:
 			running++
@@ -148,7 +154,7 @@ func checkBooks(t *testing.T, l *loop) {
 		case taskOver:
 			t.Errorf("task %d is over and still in the table", id)
 		}
-		if held := rec.state == taskRunning || rec.state == taskFetching; held != (rec.at != nil) || held && rec.at.held[id] != rec {
+		if held := rec.state == taskRunning || rec.state == taskFetching; held != (rec.at != nil) || held && !slices.Contains(rec.at.tasks(), rec) {
 			t.Errorf("task %d in state %d is held by %v", id, rec.state, rec.at)
 		}
 	}

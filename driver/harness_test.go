@@ -26,7 +26,7 @@ const (
 // session over real gRPC.
 type cluster struct {
 	rpc.ClusterService // the rest is not called
-	t                  *testing.T
+	t                  testing.TB
 	addr               string
 
 	mu        sync.Mutex
@@ -49,7 +49,7 @@ type cluster struct {
 	headless bool
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, executors: map[model.ExecutorID]model.DriverExecutor{}, requests: map[string]int{},

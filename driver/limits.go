@@ -13,7 +13,7 @@ const (
 	MaxQueued = 4096
 	// MaxUndelivered and MaxUndeliveredBytes bound results that the consumer
 	// has not taken yet: beyond either no further task is handed out.
-	MaxUndelivered      = 512
+	MaxUndelivered      = 4096
 	MaxUndeliveredBytes = 64 << 20
 	// MaxReruns is how often a task is run again because its executor was
 	// lost; then it is reported as NOT_RUN. A task that kills machines must
@@ -22,6 +22,23 @@ const (
 	// MaxSlots bounds the tasks at once on one executor, whatever its cores;
 	// well below what an executor holds.
 	MaxSlots = 512
+	// maxAhead and maxAheadBytes bound the calls that wait in one executor for a
+	// slot; with those in its slots they are well below what an executor holds.
+	maxAhead      = 2048
+	maxAheadBytes = 16 << 20
+	// aheadMicro is how many microseconds of work wait in an executor.
+	aheadMicro = 10_000
+	// MaxBatch bounds the tasks and the results in one message. (A message is also
+	// cut at about 1 MiB.)
+	MaxBatch = 512
+	// fullBatch is how many tasks are worth a message to an executor that has
+	// plenty to do, and how many acknowledgements are worth one without tasks.
+	fullBatch = 64
+	// maxAckBytes is how many bytes of values an executor keeps for want of an
+	// acknowledgement.
+	maxAckBytes = 1 << 20
+	// pumpBatch is how many results the channel of Results takes at once.
+	pumpBatch = 64
 	// MaxFetching bounds the ended tasks per executor whose spilled output is
 	// still to be fetched, beyond its slots.
 	MaxFetching = 16

@@ -33,12 +33,15 @@ type loop struct {
 	parked  []parked
 	unknown map[model.ExecutorID]time.Time // first seen, not announced
 
-	tasks   map[model.TaskID]*task // without a result
+	tasks   table // without a result
+	rules   loadRules
 	queue   queue
 	near    nearQueue // those that wait for an executor of their choice
 	running int
-	out     []Result // not yet delivered
-	bytes   int      // held by out
+	// ended are the results of this turn, touched the executors that have
+	// something to be told at its end.
+	ended   []Result
+	touched []*member
 
 	finishing bool // no task is handed out any more
 	stop      bool // the run ends
@@ -57,7 +60,8 @@ func newLoop(d *Driver, session confirmer) *loop {
 		members: make(map[model.ExecutorID]*member),
 		byConn:  make(map[*conn]*member),
 		unknown: make(map[model.ExecutorID]time.Time),
-		tasks:   make(map[model.TaskID]*task),
+		tasks:   newTable(),
+		rules:   loadRules{bounded: d.cfg.MaxRunning > 0},
 	}
 }
 
@@ -67,36 +71,26 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 	defer tick.Stop()
 	defer l.near.stop()
 	for {
-		l.dispatch()
-		// A nil channel means "not now".
-		var submits chan *task
-		if !l.finishing && l.waiting() < MaxQueued {
-			submits = l.d.submits
-		}
-		var results chan Result
-		var next Result
-		if len(l.out) > 0 {
-			results, next = l.d.results, l.out[0]
-		}
+		l.endTurn()
 		select {
 		case <-ctx.Done():
 			l.stopExecutors()
 			return fmt.Errorf("driver of %s: %w", l.d.App(), ctx.Err())
-		case t := <-submits:
-			l.tasks[t.spec.ID] = t
-			l.enqueue(t)
-		case results <- next:
-			l.out[0] = Result{}
-			l.out = l.out[1:]
-			l.bytes -= resultBytes(&next)
-		case msg := <-l.d.inbound:
-			l.handle(msg)
+		case <-l.d.wake:
+			for _, msg := range l.d.mail.drain() {
+				l.handle(msg)
+			}
+			l.takeSubmitted()
 		case <-l.d.news.wake:
 			if ended := l.readNews(); ended != nil {
 				return l.endedBy(*ended)
 			}
 		case <-tick.C:
 			l.age(time.Now())
+			for _, m := range l.order {
+				m.ackNow = len(m.acks) > 0
+				l.touch(m)
+			}
 		case <-l.near.wake():
 			l.queue.pushFront(l.near.expired(time.Now()))
 		case err := <-sessionEnded:
@@ -111,6 +105,7 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 		case err := <-serverEnded:
 			return fmt.Errorf("driver of %s: %w", l.d.App(), err)
 		case fn := <-l.d.calls:
+			l.takeSubmitted() // it must not miss what was submitted before it
 			fn(l)
 			if l.stop {
 				l.stopExecutors()
@@ -140,7 +135,9 @@ func (l *loop) stopExecutors() {
 		select {
 		case <-t.C:
 			return
-		case msg := <-l.d.inbound:
+		case <-l.d.wake:
+		}
+		for _, msg := range l.d.mail.drain() {
 			if m, ok := msg.(brokenMsg); ok {
 				l.disconnect(m.c)
 				continue
@@ -158,10 +155,46 @@ func (l *loop) abandon() {
 	for _, p := range l.parked {
 		p.reply <- errClosing
 	}
-	for i := range l.out {
-		closeFiles([2]io.WriteCloser{l.out[i].StdoutFile, l.out[i].StderrFile})
+	for i := range l.ended {
+		closeFiles([2]io.WriteCloser{l.ended[i].StdoutFile, l.ended[i].StderrFile})
 	}
-	l.out = nil
+	l.ended = nil
+}
+
+// takeSubmitted queues new tasks.
+func (l *loop) takeSubmitted() {
+	for _, t := range l.d.intake.drain() {
+		l.tasks.put(t)
+		if !t.isCall() {
+			l.rules.processes++
+		}
+		l.enqueue(t)
+	}
+}
+
+// endTurn passes on what a turn of the loop has brought: all results at once,
+// and to each executor all tasks and acknowledgements.
+func (l *loop) endTurn() {
+	if len(l.ended) > 0 {
+		l.d.out.add(l.ended)
+		clear(l.ended)
+		l.ended = l.ended[:0]
+	}
+	l.dispatch()
+	l.d.intake.left(l.waiting())
+	for _, m := range l.touched {
+		m.touched = false
+		m.tell()
+	}
+	l.touched = l.touched[:0]
+}
+
+// touch notes that an executor may have to be told something.
+func (l *loop) touch(m *member) {
+	if !m.touched {
+		m.touched = true
+		l.touched = append(l.touched, m)
+	}
 }
 
 func (l *loop) handle(msg any) {
@@ -180,47 +213,58 @@ func (l *loop) handle(msg any) {
 		if m.up.Beat != nil {
 			m.c.out.put(func(o *outbox) { o.beat = m.up.Beat })
 		}
+		if m.up.Lingering != nil {
+			e.lingering = max(0, min(*m.up.Lingering, e.slots))
+		}
+		e.observe(m.up.Results)
 		for i := range m.up.Results {
-			l.result(e, m.up.Results[i])
+			l.result(e, &m.up.Results[i])
 		}
 	case fetchedMsg:
 		l.fetched(m)
 	}
 }
 
-// dispatch hands queued tasks to free slots, each to the executor that runs the
-// fewest, so that few tasks are spread over all.
+// dispatch hands queued tasks out, each to the executor that has the fewest, so
+// that few tasks are spread over all.
 func (l *loop) dispatch() {
-	if l.finishing || l.waiting() == 0 || len(l.out) >= MaxUndelivered || l.bytes >= MaxUndeliveredBytes {
+	if l.finishing || l.waiting() == 0 || l.d.out.full() {
 		return
 	}
-	var batch map[*member][]model.ExecTask
 	for l.d.cfg.MaxRunning == 0 || l.running < l.d.cfg.MaxRunning {
 		m := l.nearest()
 		if m == nil {
-			break
+			return
 		}
-		t := l.dequeue(m)
-		if t == nil {
-			break
+		for n := l.portion(m); n > 0; n-- {
+			t := l.dequeue(m)
+			if t == nil {
+				break
+			}
+			m.take(t)
+			l.running++
+			m.batch = append(m.batch, t.spec)
 		}
-		m.take(t)
-		l.running++
-		if batch == nil {
-			batch = make(map[*member][]model.ExecTask)
-		}
-		batch[m] = append(batch[m], t.spec)
-	}
-	for m, tasks := range batch {
-		m.conn.out.put(func(o *outbox) { o.tasks = append(o.tasks, tasks...) })
+		l.touch(m)
 	}
 }
 
-// idlest is the executor for the next task, nil if none has a free slot.
+// maxPortion bounds how many tasks an executor gets before the next one is
+// chosen, which costs a look at all.
+const maxPortion = 32
+
+func (l *loop) portion(m *member) int {
+	if l.rules.bounded || l.near.size() > 0 {
+		return 1
+	}
+	return max(1, min(maxPortion, m.free(), l.queue.size/(2*len(l.order))))
+}
+
+// idlest is the executor for the next task, nil if none should get one now.
 func (l *loop) idlest() *member {
 	var best *member
 	for _, m := range l.order {
-		if m.free() > 0 && (best == nil || m.busy < best.busy) {
+		if (best == nil || m.busy < best.busy) && m.worthwhile(l.queue.size) {
 			best = m
 		}
 	}
@@ -238,21 +282,23 @@ func (l *loop) release(t *task) {
 // deliver gives a task its one result.
 func (l *loop) deliver(t *task, r Result) {
 	t.state = taskOver
-	delete(l.tasks, t.spec.ID)
+	l.tasks.remove(t.spec.ID)
+	if !t.isCall() {
+		l.rules.processes--
+	}
 	r.Tag, r.Reruns = t.tag, t.reruns
-	l.out = append(l.out, r)
-	l.bytes += resultBytes(&r)
+	l.ended = append(l.ended, r)
 }
 
 func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) + len(r.Value) }
 
 // result takes one result of a connected executor.
-func (l *loop) result(m *member, r model.TaskResult) {
-	t := m.held[r.ID]
+func (l *loop) result(m *member, r *model.TaskResult) {
+	t := l.holds(m, r.ID)
 	switch {
 	case t == nil:
 		// Already delivered, or the task runs elsewhere.
-		m.conn.out.put(func(o *outbox) { o.acks = append(o.acks, r.ID) })
+		l.ack(m, r.ID, true, 0)
 		return
 	case t.spec.Attempt != r.Attempt:
 		// The executor has this attempt no more; an acknowledgement could hit
@@ -266,10 +312,10 @@ func (l *loop) result(m *member, r model.TaskResult) {
 	if long && l.d.cfg.Spill != nil {
 		m.toFetching(t)
 		l.running--
-		m.conn.fetch.push(fetchJob{res: r, tag: t.tag})
+		m.conn.fetch.push(fetchJob{res: *r, tag: t.tag})
 		return
 	}
-	l.complete(m, t, Result{TaskResult: r})
+	l.complete(m, t, Result{TaskResult: *r})
 }
 
 // fetched takes a result with its output.
@@ -279,7 +325,7 @@ func (l *loop) fetched(f fetchedMsg) {
 		closeFiles(f.files)
 		return
 	}
-	t := m.held[f.res.ID]
+	t := l.holds(m, f.res.ID)
 	if t == nil || t.spec.Attempt != f.res.Attempt || t.state != taskFetching {
 		closeFiles(f.files)
 		return
@@ -288,10 +334,19 @@ func (l *loop) fetched(f fetchedMsg) {
 }
 
 func (l *loop) complete(m *member, t *task, r Result) {
-	m.conn.out.put(func(o *outbox) { o.acks = append(o.acks, t.spec.ID) })
+	l.ack(m, t.spec.ID, !t.isCall(), len(r.Value))
 	l.release(t)
 	r.Host = m.info.Host
 	l.deliver(t, r)
+}
+
+// ack tells an executor that it may forget a result: at the end of this turn,
+// or, as good for a call, with the next tasks.
+func (l *loop) ack(m *member, id model.TaskID, now bool, size int) {
+	m.acks = append(m.acks, id)
+	m.ackNow = m.ackNow || now
+	m.ackSize += size
+	l.touch(m)
 }
 
 // cancelTask ends a task that has no result yet.
@@ -326,7 +381,7 @@ func (l *loop) executors() []ExecutorInfo {
 		m := l.members[id]
 		out = append(out, ExecutorInfo{
 			ID: id, Worker: m.info.Worker, Host: m.info.Host, PID: m.pid, Cores: m.info.Cores,
-			State: m.state(), Slots: m.slots, Running: len(m.held),
+			State: m.state(), Slots: m.slots, Running: m.count,
 		})
 	}
 	return out

@@ -108,13 +108,15 @@ func (l *loop) oneTable(t *testing.T, lost model.ExecutorID) {
 	}
 	held, queued := 0, 0
 	for _, m := range l.members {
-		for id, task := range m.held {
-			if held++; l.tasks[id] != task || task.at != m {
+		for _, task := range m.tasks() {
+			id := task.spec.ID
+			if held++; l.tasks.get(id) != task || task.at != m {
 				t.Errorf("executor %d holds task %d, which says otherwise", m.info.ID, id)
 			}
 		}
 	}
-	for id, task := range l.tasks {
+	for _, task := range l.tasks.all() {
+		id := task.spec.ID
 		switch {
 		case task.at == nil:
 			queued++
@@ -122,8 +124,8 @@ func (l *loop) oneTable(t *testing.T, lost model.ExecutorID) {
 			t.Errorf("task %d is with executor %d, which is not in the table", id, task.at.info.ID)
 		}
 	}
-	if held+queued != len(l.tasks) || queued != l.queue.size {
-		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", len(l.tasks), held, queued, l.queue.size)
+	if held+queued != l.tasks.size || queued != l.queue.size {
+		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", l.tasks.size, held, queued, l.queue.size)
 	}
 }
 

@@ -18,11 +18,28 @@ type member struct {
 	heard   time.Time // last word; zero until ready
 	slots   int
 	busy    int // tasks in state taskRunning
-	held    map[model.TaskID]*task
+	// held tasks, linked through the tasks, and their number.
+	held  *task
+	count int
+	// bytes are the arguments of the held calls.
+	bytes int
+	// deep: the executor keeps calls that wait for a slot; pace is about how many
+	// microseconds its calls take, negative = not known.
+	deep bool
+	pace float64
+	// lingering slots are taken by functions whose tasks are over.
+	lingering int
+	load      *loadRules
+	// batch and acks are to be sent at the end of the loop's turn.
+	touched bool
+	batch   []model.ExecTask
+	acks    []model.TaskID
+	ackNow  bool
+	ackSize int
 }
 
-func newMember(info model.DriverExecutor, coresPerTask int) *member {
-	m := &member{held: make(map[model.TaskID]*task)}
+func newMember(info model.DriverExecutor, coresPerTask int, load *loadRules) *member {
+	m := &member{load: load, pace: -1}
 	m.update(info, coresPerTask)
 	return m
 }
@@ -42,7 +59,8 @@ func (m *member) free() int {
 	if m.conn == nil || m.suspect || m.retired || m.leaving() {
 		return 0
 	}
-	return max(0, min(m.slots-m.busy, m.slots+MaxFetching-len(m.held)))
+	slots := m.slots - m.lingering
+	return max(0, min(m.window()-m.busy, slots+MaxFetching+m.ahead()-m.count))
 }
 
 func (m *member) state() ExecutorState {
@@ -62,16 +80,62 @@ func (m *member) state() ExecutorState {
 // take gives the executor a task; put ends that.
 func (m *member) take(t *task) {
 	t.state, t.at = taskRunning, m
-	m.held[t.spec.ID] = t
+	t.prev, t.next = nil, m.held
+	if m.held != nil {
+		m.held.prev = t
+	}
+	m.held = t
+	m.count++
 	m.busy++
+	m.bytes += len(t.spec.Argument)
 }
 
 func (m *member) put(t *task) {
 	if t.state == taskRunning {
 		m.busy--
 	}
-	t.at = nil
-	delete(m.held, t.spec.ID)
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else {
+		m.held = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.at, t.prev, t.next = nil, nil, nil
+	m.count--
+	m.bytes -= len(t.spec.Argument)
+}
+
+// tell sends what has come together for the executor in a turn.
+func (m *member) tell() {
+	if m.conn == nil {
+		m.forget()
+		return
+	}
+	if len(m.batch) == 0 && !m.ackNow && len(m.acks) < fullBatch && m.ackSize < maxAckBytes {
+		return // acknowledgements that can wait for tasks
+	}
+	m.conn.out.put(func(o *outbox) {
+		o.tasks = append(o.tasks, m.batch...)
+		o.acks = append(o.acks, m.acks...)
+	})
+	m.forget()
+}
+
+// forget drops what was to be told: it was, or the stream is gone.
+func (m *member) forget() {
+	clear(m.batch)
+	m.batch, m.acks = m.batch[:0], m.acks[:0]
+	m.ackNow, m.ackSize = false, 0
+}
+
+// holds returns a task that the executor holds, nil if it does not.
+func (l *loop) holds(m *member, id model.TaskID) *task {
+	if t := l.tasks.get(id); t != nil && t.at == m {
+		return t
+	}
+	return nil
 }
 
 // toFetching frees the slot of a task whose output is being fetched;
@@ -92,8 +156,8 @@ func (m *member) toRunning(t *task) {
 
 // tasks lists what the executor holds, oldest first.
 func (m *member) tasks() []*task {
-	out := make([]*task, 0, len(m.held))
-	for _, t := range m.held {
+	out := make([]*task, 0, m.count)
+	for t := m.held; t != nil; t = t.next {
 		out = append(out, t)
 	}
 	slices.SortFunc(out, func(a, b *task) int {

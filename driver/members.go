@@ -36,7 +36,7 @@ func (l *loop) announced(e model.DriverExecutor) {
 		m.info.State = e.State
 		l.lose(m, endOf(e))
 	case m == nil:
-		m = newMember(e, l.d.cfg.CoresPerTask)
+		m = newMember(e, l.d.cfg.CoresPerTask, &l.rules)
 		l.members[e.ID] = m
 		l.event(m, Event{Kind: EventExecutorAdded})
 		if m.slots == 0 {
@@ -171,7 +171,7 @@ func (l *loop) accept(m *member, h helloMsg) {
 	for _, id := range h.hello.Running {
 		holds[id] = true
 	}
-	welcome := &model.ExecutorWelcome{BeatMilli: beatInterval.Milliseconds()}
+	welcome := &model.ExecutorWelcome{BeatMilli: beatInterval.Milliseconds(), Slots: m.slots, Batch: l.d.cfg.MaxBatch}
 	var again []model.ExecTask
 	var cancels []model.TaskID
 	for _, t := range m.tasks() {
@@ -189,10 +189,14 @@ func (l *loop) accept(m *member, h helloMsg) {
 		}
 	}
 	m.conn, m.pid = h.c, h.hello.PID
+	m.deep, m.lingering = h.hello.Holds > 2*maxAhead, 0 // it tells of those that linger
 	l.byConn[h.c] = m
 	i, _ := slices.BinarySearchFunc(l.order, m.info.ID, func(o *member, id model.ExecutorID) int { return int(o.info.ID - id) })
 	l.order = slices.Insert(l.order, i, m)
-	h.c.out.put(func(o *outbox) { o.welcome, o.tasks, o.cancels = welcome, again, cancels })
+	h.c.out.put(func(o *outbox) {
+		o.together = h.hello.Holds > 0
+		o.welcome, o.tasks, o.cancels = welcome, again, cancels
+	})
 	h.reply <- nil
 	kind := EventExecutorReady
 	if m.ready {
@@ -214,6 +218,7 @@ func (l *loop) disconnect(c *conn) {
 	}
 	delete(l.byConn, c)
 	m.conn = nil
+	m.forget()
 	l.order = slices.DeleteFunc(l.order, func(o *member) bool { return o == m })
 }
 

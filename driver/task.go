@@ -113,7 +113,7 @@ const (
 	taskOver               // has its result
 )
 
-// task is the driver's record. Owned by the loop.
+// task is the driver's record. Owned by the loop once it is submitted.
 type task struct {
 	spec      model.ExecTask
 	tag       any
@@ -121,20 +121,26 @@ type task struct {
 	cancelled bool
 	reruns    int
 	at        *member // while held
-	near      *nearTask
+	// prev and next are in the list of at.
+	prev, next *task
+	near       *nearTask
 }
 
-func newTask(id model.TaskID, t Task) *task {
+// fill makes the record of a task; its number comes with its submission.
+func (rec *task) fill(t *Task) {
 	timeout := t.Timeout.Milliseconds()
 	if t.Timeout > 0 && timeout == 0 {
 		timeout = 1
 	}
-	rec := &task{tag: t.Tag, spec: model.ExecTask{
-		ID: id, Attempt: 1, Function: t.Function, Argument: t.Argument, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
-	}}
+	rec.tag = t.Tag
+	rec.spec = model.ExecTask{
+		Attempt: 1, Function: t.Function, Argument: t.Argument, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
+	}
 	rec.near = newNear(rec, t.Near)
-	return rec
 }
+
+// isCall tells a call of a function from a process.
+func (rec *task) isCall() bool { return rec.spec.Function != "" }
 
 // queue holds waiting tasks: those to run again first, then first in, first
 // out. Tasks that are over are skipped.

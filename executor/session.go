@@ -74,7 +74,7 @@ func (x *executor) session(parent context.Context, conn *rpc.Conn) (welcomed boo
 	defer s.Close() //nolint:errcheck // the stream has ended for a reason of its own
 	err = s.Send(model.ExecutorUp{Hello: &model.ExecutorHello{
 		App: x.cfg.App, Executor: x.cfg.Executor, Secret: x.cfg.Secret,
-		Cores: x.cfg.Cores, Host: x.cfg.Host, PID: os.Getpid(), Running: x.tasks.ids(),
+		Cores: x.cfg.Cores, Host: x.cfg.Host, PID: os.Getpid(), Running: x.tasks.ids(), Holds: MaxHeldTasks,
 	}})
 	if err != nil {
 		// gRPC says only EOF here; Recv has the reason.

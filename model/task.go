@@ -79,9 +79,13 @@ type ExecutorHello struct {
 	// Running are the tasks that run and those whose results the driver has not
 	// acknowledged; these are sent again after a reconnect.
 	Running []TaskID
+	// Holds is how many tasks it holds at most, those that wait for a slot
+	// included. 0 = an executor that starts each as it comes, and takes tasks and
+	// acknowledgements in separate messages only.
+	Holds int
 }
 
-// ExecutorUp is one message from executor to driver: exactly one field is set.
+// ExecutorUp is one message from executor to driver.
 type ExecutorUp struct {
 	Hello *ExecutorHello
 	Beat  *Beat
@@ -95,8 +99,8 @@ type ExecutorUp struct {
 	Lingering *int
 }
 
-// ExecutorDown is one message from driver to executor: exactly one field is
-// set.
+// ExecutorDown is one message from driver to executor. What is in one message
+// is meant in the order Ack, Tasks, Cancel.
 type ExecutorDown struct {
 	Welcome *ExecutorWelcome
 	BeatAck *Beat

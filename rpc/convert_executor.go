@@ -19,7 +19,7 @@ func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
 	if h := m.Hello; h != nil {
 		out.Hello = &pb.ExecutorHello{
 			App: string(h.App), Executor: int64(h.Executor), Secret: h.Secret, Cores: int64(h.Cores),
-			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire),
+			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire), Holds: int64(h.Holds),
 		}
 	}
 	if m.Beat != nil {
@@ -40,6 +40,7 @@ func executorUpFromWire(m *pb.ExecutorUp) model.ExecutorUp {
 		out.Hello = &model.ExecutorHello{
 			App: model.AppID(h.GetApp()), Executor: model.ExecutorID(h.GetExecutor()), Secret: h.GetSecret(),
 			Cores: int(h.GetCores()), Host: h.GetHost(), PID: int(h.GetPid()), Running: each(h.GetRunning(), taskIDFromWire),
+			Holds: int(h.GetHolds()),
 		}
 	}
 	if m.GetBeat() != nil {

@@ -195,14 +195,17 @@ func (x *ExecutorDown) GetStop() bool {
 }
 
 type ExecutorHello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Executor      int64                  `protobuf:"varint,2,opt,name=executor,proto3" json:"executor,omitempty"`
-	Secret        string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	Cores         int64                  `protobuf:"varint,4,opt,name=cores,proto3" json:"cores,omitempty"`
-	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
-	Pid           int64                  `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
-	Running       []uint64               `protobuf:"varint,7,rep,packed,name=running,proto3" json:"running,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	App      string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Executor int64                  `protobuf:"varint,2,opt,name=executor,proto3" json:"executor,omitempty"`
+	Secret   string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
+	Cores    int64                  `protobuf:"varint,4,opt,name=cores,proto3" json:"cores,omitempty"`
+	Host     string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
+	Pid      int64                  `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
+	Running  []uint64               `protobuf:"varint,7,rep,packed,name=running,proto3" json:"running,omitempty"`
+	// How many tasks the executor holds at most; 0 = it starts each as it comes,
+	// and takes tasks and acknowledgements in separate messages only.
+	Holds         int64 `protobuf:"varint,8,opt,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +287,13 @@ func (x *ExecutorHello) GetRunning() []uint64 {
 		return x.Running
 	}
 	return nil
+}
+
+func (x *ExecutorHello) GetHolds() int64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
 }
 
 type ExecutorWelcome struct {
@@ -770,7 +780,7 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x03ack\x18\x04 \x03(\x04R\x03ack\x12\x16\n" +
 	"\x06cancel\x18\x05 \x03(\x04R\x06cancel\x124\n" +
 	"\x05fetch\x18\x06 \x01(\v2\x1e.hearth.cluster.v1.OutputFetchR\x05fetch\x12\x12\n" +
-	"\x04stop\x18\a \x01(\bR\x04stop\"\xab\x01\n" +
+	"\x04stop\x18\a \x01(\bR\x04stop\"\xc1\x01\n" +
 	"\rExecutorHello\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\x12\x16\n" +
@@ -778,7 +788,8 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x05cores\x18\x04 \x01(\x03R\x05cores\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
-	"\arunning\x18\a \x03(\x04R\arunning\"p\n" +
+	"\arunning\x18\a \x03(\x04R\arunning\x12\x14\n" +
+	"\x05holds\x18\b \x01(\x03R\x05holds\"p\n" +
 	"\x0fExecutorWelcome\x12\x17\n" +
 	"\abeat_ms\x18\x01 \x01(\x03R\x06beatMs\x12\x18\n" +
 	"\aadopted\x18\x02 \x03(\x04R\aadopted\x12\x14\n" +

@@ -1,0 +1,93 @@
+package driver
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/executor"
+	"github.com/hearthd/hearth/model"
+)
+
+// benchRig is a driver with two executors of one core in this process.
+func benchRig(b *testing.B, change func(*Config)) *Driver {
+	b.Helper()
+	cl := newCluster(b)
+	c, err := client.New(client.Config{Masters: []string{cl.addr}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg := Config{Client: c, Spec: model.AppSpec{Name: "bench", Profile: model.Profile{MemoryMiB: 512}, Executors: model.TargetUnlimited}}
+	ready := make(chan struct{}, 2)
+	registered := make(chan struct{})
+	cfg.Observer = func(e Event) {
+		switch e.Kind { //nolint:exhaustive // the others do not matter
+		case EventExecutorReady:
+			ready <- struct{}{}
+		case EventRegistered:
+			close(registered)
+		}
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	d, err := New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var joined sync.WaitGroup
+	joined.Go(func() { _ = d.Run(ctx) })
+	<-registered
+	addr := locked(cl, func() string { return cl.specs[0].DriverAddr })
+	for id := range model.ExecutorID(2) {
+		cl.place(id, 1)
+		joined.Go(func() {
+			_ = executor.Run(ctx, executor.Config{
+				App: testApp, Executor: id, DriverAddr: addr, Secret: secretOf(id), Cores: 1, WorkDir: b.TempDir(),
+				Functions: map[string]executor.Function{"noop": func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil }},
+			})
+		})
+	}
+	<-ready
+	<-ready
+	b.Cleanup(func() {
+		cancel()
+		joined.Wait()
+		_ = c.Close()
+	})
+	return d
+}
+
+func BenchmarkOneTask(b *testing.B) {
+	d := benchRig(b, nil)
+	arg := make([]byte, 256)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Submit(b.Context(), Task{Function: "noop", Argument: arg}); err != nil {
+			b.Fatal(err)
+		}
+		<-d.Results()
+	}
+}
+
+func BenchmarkTasks(b *testing.B) {
+	d := benchRig(b, nil)
+	arg := make([]byte, 256)
+	window := make(chan struct{}, 4096)
+	b.ReportAllocs()
+	b.ResetTimer()
+	go func() {
+		for range b.N {
+			window <- struct{}{}
+			if _, err := d.Submit(context.Background(), Task{Function: "noop", Argument: arg}); err != nil {
+				return
+			}
+		}
+	}()
+	for range b.N {
+		<-d.Results()
+		<-window
+	}
+}
