@@ -124,7 +124,10 @@ type tally struct {
 }
 
 func (t *tally) note(err error, v verdict) {
-	t.last = err
+	// That time was up says less than why an earlier attempt failed.
+	if t.last == nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.last = err
+	}
 	t.unknown = t.unknown || v == unknown
 	t.leader = t.leader || errors.Is(err, model.ErrNotLeader) || errors.Is(err, model.ErrNoLeader)
 }

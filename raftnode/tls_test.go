@@ -77,7 +77,7 @@ func TestSE03AWorkerCertificateIsRefusedByRaft(t *testing.T) {
 			other, _ := openSecured(t, "m2", bad)
 			for range 3 {
 				_, err := other.Dial(routeTo("m1", good.Addr().String()), 5*time.Second)
-				if err == nil || !strings.Contains(err.Error(), "the peer refuses this end's certificate ("+test.bad.Identity().String()) {
+				if err == nil || !strings.Contains(err.Error(), "refuses this end's certificate ("+test.bad.Identity().String()) {
 					t.Fatalf("as a dialler: got error %v, want one that names the certificate", err)
 				}
 			}

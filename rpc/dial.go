@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
@@ -59,7 +58,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 		if err != nil {
 			return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 		}
-		creds = credentials.NewTLS(tlsconf.ForHost(cfg.TLS, host))
+		creds = clientCredentials(tlsconf.ForHost(cfg.TLS, host))
 	}
 	dial := cfg.Dial
 	if dial == nil {

@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 )
 
 // Own returns the certificate that a config of this package shows now, nil for
@@ -44,19 +47,46 @@ func Explain(cfg *tls.Config, err error) error {
 		holder(leaf), stampText(leaf.NotBefore), stampText(leaf.NotAfter), clip(leaf.Issuer.CommonName), err)
 }
 
-// Explained returns conn with Explain applied to the errors of Read: in TLS 1.3 a
-// dialler learns there, after the handshake, that its certificate was refused.
-func Explained(conn net.Conn, cfg *tls.Config) net.Conn { return &explained{conn, cfg} }
+// Explained returns a dialled conn whose errors are explained until the peer has
+// said its first word. In TLS 1.3 a dialler learns only after the handshake that
+// its certificate was refused: by an alert, or, when its own bytes have crossed
+// with that, by a connection that breaks.
+func Explained(conn net.Conn, cfg *tls.Config) net.Conn { return &explained{Conn: conn, cfg: cfg} }
 
 type explained struct {
 	net.Conn
-	cfg *tls.Config
+	cfg   *tls.Config
+	heard atomic.Bool
 }
 
 // Read reads.
 func (c *explained) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	return n, Explain(c.cfg, err)
+	if n > 0 {
+		c.heard.Store(true)
+	}
+	return n, c.explain(err)
+}
+
+// Write writes.
+func (c *explained) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	return n, c.explain(err)
+}
+
+func (c *explained) explain(err error) error {
+	if err == nil || c.heard.Load() {
+		return err
+	}
+	if isRefusedByPeer(err) {
+		return Explain(c.cfg, err)
+	}
+	leaf := Own(c.cfg)
+	if leaf != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+		return fmt.Errorf("the peer ended the connection without a word, as one does that refuses this end's certificate (%s, valid until %s, signed by %q); its log says why: %w",
+			holder(leaf), stampText(leaf.NotAfter), clip(leaf.Issuer.CommonName), err)
+	}
+	return err
 }
 
 // isRefusedByPeer knows the alerts about certificates by their texts, as
