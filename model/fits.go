@@ -34,6 +34,9 @@ func Fits(f Free, cores int, memoryMiB int64, need map[string]int) bool {
 	if cores < 1 || f.Cores < cores || f.MemoryMiB < memoryMiB {
 		return false
 	}
+	if len(need) == 0 {
+		return true
+	}
 	for name, n := range need {
 		if f.FreeAddresses(name) < n {
 			return false

@@ -213,6 +213,9 @@ func mostExecutors(f *model.Free, p *model.Profile) int {
 	case p.MemoryMiB > 0:
 		most = int(f.MemoryMiB / p.MemoryMiB)
 	}
+	if len(p.Resources) == 0 {
+		return most
+	}
 	for name, n := range p.Resources {
 		have := f.FreeAddresses(name)
 		if have < n {

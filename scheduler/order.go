@@ -55,15 +55,15 @@ func (o order) key(cores int, memoryMiB int64, label uint32) uint64 {
 	return rank<<labelBits | uint64(label)
 }
 
-// dims are the dimensions to track.
-func (o order) dims() []int {
+// tree is an empty tree that tracks what the key does not tell.
+func (o order) tree() *tree {
 	switch {
 	case o.cores:
-		return []int{dimMemory}
+		return newTree(dimMemory)
 	case o.memory:
-		return []int{dimCores}
+		return newTree(dimCores)
 	}
-	return []int{dimCores, dimMemory}
+	return newTree(dimCores, dimMemory)
 }
 
 // tracked turns what is free or needed into a capacity.

@@ -64,7 +64,7 @@ type addresses struct {
 // model.CoresFreeDesc.
 func NewPool(policy model.SelectionPolicy) *Pool {
 	o := orderOf(policy)
-	return &Pool{order: o, tree: newTree(o.dims()...), byID: make(map[model.WorkerID]int32)}
+	return &Pool{order: o, tree: o.tree(), byID: make(map[model.WorkerID]int32)}
 }
 
 // Len counts the workers that have a core left and are not known to be blocked.
@@ -99,7 +99,7 @@ func (p *Pool) setAddresses(s *slot, offered, used model.Resources) {
 	p.addresses[s.addresses-1] = addresses{offered: offered, used: used}
 	for name := range offered {
 		if len(p.names) < trackedResources && !slices.Contains(p.names, name) {
-			p.tree.dims = append(p.tree.dims, dimResources+len(p.names))
+			p.tree.others = append(p.tree.others, dimResources+len(p.names))
 			p.names = append(p.names, name)
 		}
 	}
@@ -215,7 +215,7 @@ func (p *Pool) relabel() {
 	if gap == 0 {
 		panic(fmt.Sprintf("scheduler: %d workers are more than there are labels", len(p.ranks)))
 	}
-	p.tree = newTree(p.tree.dims...)
+	p.tree = newTree(p.tree.first, p.tree.others...)
 	for i, at := range p.ranks {
 		s := &p.slots[at]
 		s.label = uint32(uint64(i+1) * gap)

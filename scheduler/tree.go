@@ -1,8 +1,8 @@
 package scheduler
 
 // fanout is how many entries a node holds: wide enough that 50,000 workers are
-// three levels, small enough that a node is a few cache lines per question.
-const fanout = 64
+// four levels, small enough that a node is a few cache lines per question.
+const fanout = 32
 
 // maxDepth bounds the levels below the root. A node that runs low joins its
 // neighbour, so even 2^32 entries need fewer.
@@ -11,34 +11,59 @@ const maxDepth = 12
 // dimensions is how many quantities a search can ask for at once.
 const dimensions = 4
 
-// capacity is what an entry can give, by dimension, or the most that any entry
+// capacity is what an entry can give, by dimension, or more than any entry
 // below a node can give. A dimension that a tree does not track is 0.
 type capacity [dimensions]int32
 
-// node is an inner node or a leaf. In a leaf an entry is (key, capacity,
-// worker's slot); in an inner node it is (a key that is not above any below,
-// the most of each dimension below, node). Each quantity is an array of its
-// own, because what a search costs is the cache lines that it touches.
-type node struct {
-	n    int32
-	refs [fanout]int32
-	keys [fanout]uint64
-	caps [dimensions][fanout]int32
+// entry is a worker's slot in a leaf, under a key of its own, or in an inner
+// node another node, under a key that is not above any below.
+type entry struct {
+	key uint64
+	ref int32
+	cap int32 // in the first dimension of the tree
 }
 
-// tree is a B+ tree of unique keys whose inner entries know the most that is
+// node is an inner node or a leaf. What a search costs is the cache lines that
+// it touches, so the first dimension, often the only one, is beside the keys
+// and the others are apart.
+type node struct {
+	n       int32
+	entries [fanout]entry
+	others  [dimensions - 1][fanout]int32
+}
+
+// tree is a B+ tree of unique keys whose inner entries know a bound of what is
 // to be had below them, so that a search in key order passes over what cannot
 // answer it. Nodes live in one slice and refer to each other by position.
+//
+// Bounds are raised at once and lowered lazily: a search that was led astray
+// by one puts in the truth before it goes on. So each entry that left costs at
+// most one look at its node, and most cost nothing.
 type tree struct {
-	dims  []int // that are tracked
-	nodes []node
-	spare []int32 // nodes out of use
-	root  int32
-	depth int // levels below the root
-	size  int
+	first  int   // dimension beside the keys
+	others []int // further dimensions that are tracked
+	nodes  []node
+	spare  []int32 // nodes out of use
+	root   int32
+	depth  int // levels below the root
+	size   int
+	// last is where a search or change has been, while shape is the same:
+	// what is found is most often what changes next.
+	last  way
+	shape uint64 // counts splits and joins
 }
 
-func newTree(dims ...int) *tree { return &tree{dims: dims, nodes: make([]node, 1)} }
+// way leads from the root to an entry of a leaf.
+type way struct {
+	path  [maxDepth]step
+	leaf  step
+	shape uint64
+}
+
+// newTree returns a tree that tracks a dimension, and perhaps others.
+func newTree(first int, others ...int) *tree {
+	return &tree{first: first, others: others, nodes: make([]node, 1), shape: 1}
+}
 
 // step is a position in a node.
 type step struct{ node, i int32 }
@@ -51,7 +76,7 @@ func (nd *node) lowerBound(key uint64) int32 {
 	lo, n := int32(0), nd.n
 	for n > 0 {
 		half := n / 2
-		if nd.keys[lo+half] < key {
+		if nd.entries[(lo+half)&(fanout-1)].key < key {
 			lo += half + 1
 			n -= half + 1
 		} else {
@@ -62,31 +87,28 @@ func (nd *node) lowerBound(key uint64) int32 {
 }
 
 func (t *tree) put(nd *node, i int32, key uint64, c *capacity, ref int32) {
-	copy(nd.keys[i+1:nd.n+1], nd.keys[i:nd.n])
-	copy(nd.refs[i+1:nd.n+1], nd.refs[i:nd.n])
-	nd.keys[i], nd.refs[i] = key, ref
-	for _, d := range t.dims {
-		copy(nd.caps[d][i+1:nd.n+1], nd.caps[d][i:nd.n])
-		nd.caps[d][i] = c[d]
+	copy(nd.entries[i+1:nd.n+1], nd.entries[i:nd.n])
+	nd.entries[i] = entry{key, ref, c[t.first]}
+	for o, d := range t.others {
+		copy(nd.others[o][i+1:nd.n+1], nd.others[o][i:nd.n])
+		nd.others[o][i] = c[d]
 	}
 	nd.n++
 }
 
 func (t *tree) cut(nd *node, i int32) {
-	copy(nd.keys[i:nd.n-1], nd.keys[i+1:nd.n])
-	copy(nd.refs[i:nd.n-1], nd.refs[i+1:nd.n])
-	for _, d := range t.dims {
-		copy(nd.caps[d][i:nd.n-1], nd.caps[d][i+1:nd.n])
+	copy(nd.entries[i:nd.n-1], nd.entries[i+1:nd.n])
+	for o := range t.others {
+		copy(nd.others[o][i:nd.n-1], nd.others[o][i+1:nd.n])
 	}
 	nd.n--
 }
 
 // move appends the entries of a node from a position on to another one.
 func (t *tree) move(to, from *node, i int32) {
-	copy(to.keys[to.n:], from.keys[i:from.n])
-	copy(to.refs[to.n:], from.refs[i:from.n])
-	for _, d := range t.dims {
-		copy(to.caps[d][to.n:], from.caps[d][i:from.n])
+	copy(to.entries[to.n:], from.entries[i:from.n])
+	for o := range t.others {
+		copy(to.others[o][to.n:], from.others[o][i:from.n])
 	}
 	to.n += from.n - i
 	from.n = i
@@ -94,36 +116,37 @@ func (t *tree) move(to, from *node, i int32) {
 
 // most is the most of each dimension in a node.
 func (t *tree) most(nd *node) (m capacity) {
-	for _, d := range t.dims {
-		for _, v := range nd.caps[d][:nd.n] {
+	for i := range nd.entries[:nd.n] {
+		m[t.first] = max(m[t.first], nd.entries[i].cap)
+	}
+	for o, d := range t.others {
+		for _, v := range nd.others[o][:nd.n] {
 			m[d] = max(m[d], v)
 		}
 	}
 	return m
 }
 
-func (t *tree) capacity(nd *node, i int32) (c capacity) {
-	for _, d := range t.dims {
-		c[d] = nd.caps[d][i]
-	}
-	return c
-}
-
 func (t *tree) setCapacity(nd *node, i int32, c *capacity) {
-	for _, d := range t.dims {
-		nd.caps[d][i] = c[d]
+	nd.entries[i].cap = c[t.first]
+	for o, d := range t.others {
+		nd.others[o][i] = c[d]
 	}
 }
 
 func (t *tree) raise(nd *node, i int32, c *capacity) {
-	for _, d := range t.dims {
-		if c[d] > nd.caps[d][i] {
-			nd.caps[d][i] = c[d]
+	if e := &nd.entries[i]; c[t.first] > e.cap {
+		e.cap = c[t.first]
+	}
+	for o, d := range t.others {
+		if c[d] > nd.others[o][i] {
+			nd.others[o][i] = c[d]
 		}
 	}
 }
 
 func (t *tree) alloc() int32 {
+	t.shape++
 	if n := len(t.spare); n > 0 {
 		at := t.spare[n-1]
 		t.spare = t.spare[:n-1]
@@ -132,6 +155,11 @@ func (t *tree) alloc() int32 {
 	}
 	t.nodes = append(t.nodes, node{})
 	return int32(len(t.nodes) - 1)
+}
+
+func (t *tree) drop(at int32) {
+	t.shape++
+	t.spare = append(t.spare, at)
 }
 
 // insert adds an entry whose key is not present. Full nodes are split on the
@@ -143,22 +171,22 @@ func (t *tree) insert(key uint64, c capacity, ref int32) {
 		t.root = root
 		t.depth++
 		most := t.most(&t.nodes[old])
-		t.put(&t.nodes[root], 0, t.nodes[old].keys[0], &most, old)
+		t.put(&t.nodes[root], 0, t.nodes[old].entries[0].key, &most, old)
 		t.split(root, 0)
 	}
 	at := t.root
 	for range t.depth {
 		i := t.nodes[at].child(key)
-		if t.nodes[t.nodes[at].refs[i]].n == fanout {
+		if t.nodes[t.nodes[at].entries[i].ref].n == fanout {
 			t.split(at, i)
 			i = t.nodes[at].child(key)
 		}
 		nd := &t.nodes[at]
-		if key < nd.keys[i] {
-			nd.keys[i] = key
+		if e := &nd.entries[i]; key < e.key {
+			e.key = key
 		}
 		t.raise(nd, i, &c)
-		at = nd.refs[i]
+		at = nd.entries[i].ref
 	}
 	nd := &t.nodes[at]
 	t.put(nd, nd.lowerBound(key), key, &c, ref)
@@ -168,81 +196,65 @@ func (t *tree) insert(key uint64, c capacity, ref int32) {
 func (t *tree) split(at, i int32) {
 	made := t.alloc() // may move the nodes
 	parent := &t.nodes[at]
-	from, to := &t.nodes[parent.refs[i]], &t.nodes[made]
+	from, to := &t.nodes[parent.entries[i].ref], &t.nodes[made]
 	t.move(to, from, fanout/2)
 	most := t.most(from)
 	t.setCapacity(parent, i, &most)
 	most = t.most(to)
-	t.put(parent, i+1, to.keys[0], &most, made)
+	t.put(parent, i+1, to.entries[0].key, &most, made)
 }
 
-// find walks to the entry with the key, which must be present, and notes the
-// way.
-func (t *tree) find(key uint64, path *[maxDepth]step) step {
+// find walks to the entry with the key, which must be present.
+func (t *tree) find(key uint64) *way {
+	w := &t.last
+	if w.shape == t.shape {
+		if nd := &t.nodes[w.leaf.node]; w.leaf.i < nd.n && nd.entries[w.leaf.i].key == key {
+			return w
+		}
+	}
 	at := t.root
 	for l := range t.depth {
 		nd := &t.nodes[at]
 		i := nd.child(key)
-		path[l] = step{at, i}
-		at = nd.refs[i]
+		w.path[l] = step{at, i}
+		at = nd.entries[i].ref
 	}
-	i := t.nodes[at].lowerBound(key)
-	if i == t.nodes[at].n || t.nodes[at].keys[i] != key {
+	nd := &t.nodes[at]
+	w.leaf, w.shape = step{at, nd.lowerBound(key)}, t.shape
+	if w.leaf.i == nd.n || nd.entries[w.leaf.i].key != key {
 		panic("scheduler: a worker is not where the index says")
 	}
-	return step{at, i}
+	return w
 }
 
 // remove takes out the entry with the key, which must be present.
 func (t *tree) remove(key uint64) {
-	var path [maxDepth]step
-	leaf := t.find(key, &path)
-	nd := &t.nodes[leaf.node]
-	lost := t.capacity(nd, leaf.i)
-	t.cut(nd, leaf.i)
+	w := t.find(key)
+	nd := &t.nodes[w.leaf.node]
+	t.cut(nd, w.leaf.i)
 	t.size--
-	t.repair(&path, &lost)
+	if nd.n >= fanout/4 {
+		return
+	}
+	for l := t.depth - 1; l >= 0; l-- {
+		parent, i := &t.nodes[w.path[l].node], w.path[l].i
+		if t.nodes[parent.entries[i].ref].n >= fanout/4 || !t.join(parent, i) {
+			break
+		}
+	}
 	for t.depth > 0 && t.nodes[t.root].n == 1 {
-		t.spare = append(t.spare, t.root)
-		t.root = t.nodes[t.root].refs[0]
+		t.drop(t.root)
+		t.root = t.nodes[t.root].entries[0].ref
 		t.depth--
 	}
 }
 
 // set changes the capacity of the entry with the key, which must be present.
 func (t *tree) set(key uint64, c capacity) {
-	var path [maxDepth]step
-	leaf := t.find(key, &path)
-	nd := &t.nodes[leaf.node]
-	old := t.capacity(nd, leaf.i)
-	t.setCapacity(nd, leaf.i, &c)
-	for l := t.depth - 1; l >= 0; l-- {
-		t.raise(&t.nodes[path[l].node], path[l].i, &c)
-	}
-	t.repair(&path, &old)
-}
-
-// repair makes the inner entries on a way true again after a leaf on it has
-// lost something, and joins nodes that have run low.
-func (t *tree) repair(path *[maxDepth]step, lost *capacity) {
-	for l := t.depth - 1; l >= 0; l-- {
-		parent, i := &t.nodes[path[l].node], path[l].i
-		child := &t.nodes[parent.refs[i]]
-		low := child.n < fanout/4
-		if low && t.join(parent, i) {
-			continue // what the parent knows of the joined child is true
-		}
-		shows := false
-		for _, d := range t.dims {
-			shows = shows || (lost[d] > 0 && lost[d] >= parent.caps[d][i])
-		}
-		switch {
-		case shows:
-			most := t.most(child)
-			t.setCapacity(parent, i, &most)
-		case !low:
-			return // above, the most is at least this, so nothing shows there
-		}
+	w := t.find(key)
+	t.setCapacity(&t.nodes[w.leaf.node], w.leaf.i, &c)
+	for l := range t.depth {
+		t.raise(&t.nodes[w.path[l].node], w.path[l].i, &c)
 	}
 }
 
@@ -252,19 +264,19 @@ func (t *tree) repair(path *[maxDepth]step, lost *capacity) {
 func (t *tree) join(parent *node, i int32) bool {
 	into := i
 	switch {
-	case t.nodes[parent.refs[i]].n == 0 && parent.n > 1:
-		t.spare = append(t.spare, parent.refs[i])
+	case t.nodes[parent.entries[i].ref].n == 0 && parent.n > 1:
+		t.drop(parent.entries[i].ref)
 		t.cut(parent, i)
 		return true
-	case i > 0 && t.nodes[parent.refs[i-1]].n <= fanout/2:
+	case i > 0 && t.nodes[parent.entries[i-1].ref].n <= fanout/2:
 		into = i - 1
-	case i+1 < parent.n && t.nodes[parent.refs[i+1]].n <= fanout/2:
+	case i+1 < parent.n && t.nodes[parent.entries[i+1].ref].n <= fanout/2:
 	default:
 		return false
 	}
-	left, right := &t.nodes[parent.refs[into]], &t.nodes[parent.refs[into+1]]
+	left, right := &t.nodes[parent.entries[into].ref], &t.nodes[parent.entries[into+1].ref]
 	t.move(left, right, 0)
-	t.spare = append(t.spare, parent.refs[into+1])
+	t.drop(parent.entries[into+1].ref)
 	most := t.most(left)
 	t.setCapacity(parent, into, &most)
 	t.cut(parent, into+1)
@@ -274,47 +286,54 @@ func (t *tree) join(parent *node, i int32) bool {
 // cursor visits entries in key order, passing over those whose capacity does
 // not cover a need. The tree must not change meanwhile.
 type cursor struct {
-	t     *tree
-	need  capacity
-	asked []int // dimensions in which something is needed
-	down  bool  // descending
-	level int
-	path  [maxDepth + 1]step // the next position to look at, per level
+	t      *tree
+	first  int32 // needed in the first dimension of the tree
+	others []ask // and in others
+	down   bool  // descending
+	level  int
+	path   [maxDepth + 1]step // the position looked at last, per level
+	astray bool               // nothing was found since the cursor came down
 }
 
-func (c *cursor) start(t *tree, need capacity, down bool) {
-	c.t, c.need, c.down, c.asked = t, need, down, c.asked[:0]
-	for _, d := range t.dims {
+type ask struct{ other, need int32 }
+
+func (c *cursor) start(t *tree, need *capacity, down bool) {
+	c.t, c.first, c.down, c.others = t, need[t.first], down, c.others[:0]
+	c.astray = false
+	for o, d := range t.others {
 		if need[d] > 0 {
-			c.asked = append(c.asked, d)
+			c.others = append(c.others, ask{int32(o), need[d]})
 		}
 	}
 }
 
 // ascend starts at the first key that is at least from.
 func (c *cursor) ascend(t *tree, from uint64, need capacity) {
-	c.start(t, need, false)
+	c.start(t, &need, false)
 	c.level = t.depth
 	at := t.root
 	for l := range t.depth {
 		i := t.nodes[at].child(from)
-		c.path[l] = step{at, i + 1}
-		at = t.nodes[at].refs[i]
+		c.path[l] = step{at, i}
+		at = t.nodes[at].entries[i].ref
 	}
-	c.path[t.depth] = step{at, t.nodes[at].lowerBound(from)}
+	c.path[t.depth] = step{at, t.nodes[at].lowerBound(from) - 1}
 }
 
 // descend starts at the last key.
 func (c *cursor) descend(t *tree, need capacity) {
-	c.start(t, need, true)
+	c.start(t, &need, true)
 	c.level = 0
-	c.path[0] = step{t.root, t.nodes[t.root].n - 1}
+	c.path[0] = step{t.root, t.nodes[t.root].n}
 }
 
 // covers reports whether an entry has what is needed.
 func (c *cursor) covers(nd *node, i int32) bool {
-	for _, d := range c.asked {
-		if nd.caps[d][i] < c.need[d] {
+	if nd.entries[i].cap < c.first {
+		return false
+	}
+	for _, a := range c.others {
+		if nd.others[a.other][i] < a.need {
 			return false
 		}
 	}
@@ -323,30 +342,51 @@ func (c *cursor) covers(nd *node, i int32) bool {
 
 // next returns the next entry that covers the need.
 func (c *cursor) next() (key uint64, ref int32, ok bool) {
-	for c.level >= 0 {
+	t := c.t
+	by := int32(1)
+	if c.down {
+		by = -1
+	}
+	for {
 		at := &c.path[c.level]
-		nd := &c.t.nodes[at.node]
-		i, by, end := at.i, int32(1), nd.n
+		nd := &t.nodes[at.node]
+		i, end := at.i+by, nd.n
 		if c.down {
-			by, end = -1, -1
+			end = -1
 		}
 		for i != end && !c.covers(nd, i) {
 			i += by
 		}
-		if i == end {
+		at.i = i
+		switch {
+		case i == end && c.level == 0:
+			at.i -= by // the next call ends here again
+			return 0, 0, false
+		case i == end:
 			c.level--
-			continue
-		}
-		at.i = i + by
-		if c.level == c.t.depth {
-			return nd.keys[i], nd.refs[i], true
-		}
-		below := nd.refs[i]
-		c.level++
-		c.path[c.level] = step{below, 0}
-		if c.down {
-			c.path[c.level].i = c.t.nodes[below].n - 1
+			if c.astray { // the bound has promised what is not there
+				most := t.most(nd)
+				t.setCapacity(&t.nodes[c.path[c.level].node], c.path[c.level].i, &most)
+			}
+		case c.level == t.depth:
+			c.astray = false
+			c.remember()
+			return nd.entries[i].key, nd.entries[i].ref, true
+		default:
+			below := nd.entries[i].ref
+			c.level++
+			c.astray = true
+			c.path[c.level] = step{below, -1}
+			if c.down {
+				c.path[c.level].i = t.nodes[below].n
+			}
 		}
 	}
-	return 0, 0, false
+}
+
+// remember tells the tree where the cursor is.
+func (c *cursor) remember() {
+	w := &c.t.last
+	copy(w.path[:c.level], c.path[:c.level])
+	w.leaf, w.shape = c.path[c.level], c.t.shape
 }

@@ -22,6 +22,14 @@ func (c capacity) covers(need capacity) bool {
 	return c[0] >= need[0] && c[1] >= need[1] && c[2] >= need[2] && c[3] >= need[3]
 }
 
+func (t *tree) capacity(nd *node, i int32) (c capacity) {
+	c[t.first] = nd.entries[i].cap
+	for o, d := range t.others {
+		c[d] = nd.others[o][i]
+	}
+	return c
+}
+
 func (f flat) at(key uint64) (int, bool) {
 	return slices.BinarySearchFunc(f, key, func(e flatEntry, k uint64) int { return cmp.Compare(e.key, k) })
 }
@@ -94,20 +102,20 @@ func checkWalk(t *rapid.T, tr *tree, list flat, need capacity, from uint64) {
 func checkTree(t *rapid.T, tr *tree, at int32, depth int) {
 	nd := &tr.nodes[at]
 	for i := range nd.n {
-		if i > 0 && nd.keys[i-1] >= nd.keys[i] {
-			t.Fatalf("node %d: keys %d and %d are out of order", at, nd.keys[i-1], nd.keys[i])
+		if i > 0 && nd.entries[i-1].key >= nd.entries[i].key {
+			t.Fatalf("node %d: keys %d and %d are out of order", at, nd.entries[i-1].key, nd.entries[i].key)
 		}
 		if depth == 0 {
 			continue
 		}
-		below := &tr.nodes[nd.refs[i]]
-		if tr.most(below) != tr.capacity(nd, i) {
-			t.Fatalf("node %d: the entry says %v, below there is at most %v", at, tr.capacity(nd, i), tr.most(below))
+		below := &tr.nodes[nd.entries[i].ref]
+		if c := tr.capacity(nd, i); !c.covers(tr.most(below)) {
+			t.Fatalf("node %d: the entry says %v, below there is up to %v", at, c, tr.most(below))
 		}
-		if below.n > 0 && (below.keys[0] < nd.keys[i] || (i+1 < nd.n && below.keys[below.n-1] >= nd.keys[i+1])) {
-			t.Fatalf("node %d: keys %d to %d are not below entry %d", at, below.keys[0], below.keys[below.n-1], i)
+		if below.n > 0 && (below.entries[0].key < nd.entries[i].key || (i+1 < nd.n && below.entries[below.n-1].key >= nd.entries[i+1].key)) {
+			t.Fatalf("node %d: keys %d to %d are not below entry %d", at, below.entries[0].key, below.entries[below.n-1].key, i)
 		}
-		checkTree(t, tr, nd.refs[i], depth-1)
+		checkTree(t, tr, nd.entries[i].ref, depth-1)
 	}
 }
 
