@@ -198,7 +198,7 @@ func (q *nearQueue) stop() {
 func (l *loop) enqueue(t *task) {
 	if t.near != nil {
 		for _, m := range l.members {
-			if !m.leaving() && t.near.where.fits(m) {
+			if !m.leaving() && !m.retired && t.near.where.fits(m) {
 				l.near.push(t.near, time.Now())
 				return
 			}
@@ -210,7 +210,7 @@ func (l *loop) enqueue(t *task) {
 // dequeue takes a task for an executor with a free slot: one that waits for it,
 // or else any.
 func (l *loop) dequeue(m *member) *task {
-	if l.near.size() > 0 {
+	if l.near.size() > 0 && m.busy < m.slots-m.lingering {
 		if t := l.near.pop(m); t != nil {
 			return t
 		}
@@ -229,11 +229,12 @@ func (l *loop) unqueue(t *task) {
 func (l *loop) waiting() int { return l.queue.size + l.near.size() }
 
 // nearest is the executor for the next task: while some wait for a place of
-// their own, one that has a free slot and such a task, else the idlest.
+// their own, one that has a free slot and such a task, else the idlest. A place in
+// the executor's own queue is no free slot: there the wait would have no end.
 func (l *loop) nearest() *member {
 	if l.near.size() > 0 {
 		for _, m := range l.order {
-			if m.free() > 0 && l.near.waits(m) {
+			if m.busy < m.slots-m.lingering && m.free() > 0 && l.near.waits(m) {
 				return m
 			}
 		}
