@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/hearthd/hearth/bench"
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/executor"
 )
@@ -21,6 +22,7 @@ func newExecutor(s Streams) *cobra.Command {
 			if err != nil {
 				return &codedError{code: exitFailed, err: err}
 			}
+			conf.Functions = bench.Functions()
 			conf.Logger = newLogger("hearth.executor", config.DefaultWorker().Log, s.Err)
 			if err := executor.Run(cmd.Context(), conf); err != nil {
 				return &codedError{code: exitFailed, err: err}
