@@ -72,11 +72,21 @@ func (d *Driver) setTarget(ctx context.Context, n int) error {
 // route takes every result to its call until the driver has ended. Nothing in it
 // blocks.
 func (a *App) route() {
-	for r := range a.drv.Results() {
-		if c, ok := r.Tag.(*pendingCall); ok {
-			c.ended(&r)
+	buf := make([]Result, routeBatch)
+	for {
+		n, err := a.drv.Take(context.Background(), buf)
+		if err != nil { // only its end
+			break
 		}
+		for i := range buf[:n] {
+			if c, ok := buf[i].Tag.(*pendingCall); ok {
+				r := buf[i] // the call's; buf is used again
+				c.ended(&r)
+			}
+		}
+		clear(buf[:n])
 	}
+	<-a.drv.done
 	err := a.drv.endError()
 	a.mu.Lock()
 	a.ended = err

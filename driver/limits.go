@@ -58,6 +58,8 @@ const (
 	MaxAhead     = 1 << 20
 	// MaxBroadcastBytes bounds a broadcast value, encoded.
 	MaxBroadcastBytes = 512 << 20
+	// routeBatch is how many results an application takes at once.
+	routeBatch = 256
 	// maxContentReads bounds the executors and workers that read content at once;
 	// the others wait.
 	maxContentReads = 64

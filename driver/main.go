@@ -177,7 +177,11 @@ func (d *program) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return CodeUsage, fmt.Errorf("load TLS files: %w", err)
 	}
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Logger: d.log})
+	token, err := config.ReadToken(conf.TokenFile)
+	if err != nil {
+		return CodeUsage, err
+	}
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token, Logger: d.log})
 	if err != nil {
 		return CodeUsage, err
 	}
