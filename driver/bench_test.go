@@ -7,6 +7,7 @@ import (
 
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/executor"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -45,6 +46,7 @@ func benchRig(b *testing.B, change func(*Config)) *Driver {
 		cl.place(id, 1)
 		joined.Go(func() {
 			_ = executor.Run(ctx, executor.Config{
+				TLS: tlsconf.Pinned(d.pin),
 				App: testApp, Executor: id, DriverAddr: addr, Secret: secretOf(id), Cores: 1, WorkDir: b.TempDir(),
 				Functions: map[string]executor.Function{"noop": func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil }},
 			})

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,8 @@ import (
 type Config struct {
 	// Client reaches the cluster. The driver does not close it.
 	Client *client.Client
-	// Spec is the application to register; Kind and DriverAddr are filled in.
+	// Spec is the application to register; Kind, DriverAddr and DriverCert are
+	// filled in.
 	Spec model.AppSpec
 	// Listen is where executors are served; "" = 127.0.0.1:0.
 	Listen string
@@ -27,8 +27,6 @@ type Config struct {
 	Advertise string
 	// ListenOn opens the listener; nil = TCP. Tests hand in a simulated network.
 	ListenOn func(addr string) (net.Listener, error)
-	// TLS is the configuration of the listener; nil = plain.
-	TLS *tls.Config
 	// CoresPerTask says how many tasks an executor runs at once: its cores
 	// divided by this, rounded down. 0 = 1.
 	CoresPerTask int
@@ -56,6 +54,8 @@ type Config struct {
 	// and must not call the driver. nil = nobody.
 	Observer func(Event)
 	Logger   hclog.Logger // nil = silent
+
+	plain bool // tests serve executors without TLS
 }
 
 // Spill names one long output stream.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -21,6 +23,9 @@ import (
 type Driver struct {
 	cfg Config
 	log hclog.Logger
+	// tls is what the listener shows, pin its digest, by which executors know it.
+	tls *tls.Config
+	pin string
 
 	started atomic.Bool
 	app     atomic.Pointer[rpc.RegisterAppReply] // nil until registered
@@ -56,6 +61,12 @@ func New(cfg Config) (*Driver, error) {
 	}
 	d.intake.wake, d.mail.wake, d.out.wake = d.wake, d.wake, d.wake
 	d.out.ready = make(chan struct{}, 1)
+	if !cfg.plain {
+		var err error
+		if d.tls, d.pin, err = tlsconf.Ephemeral(cfg.Spec.Name); err != nil {
+			return nil, fmt.Errorf("driver: make a certificate for executors: %w", err)
+		}
+	}
 	return d, nil
 }
 
@@ -94,7 +105,7 @@ func (d *Driver) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := rpc.NewServer(rpc.ServerConfig{Listener: listener, TLS: d.cfg.TLS, Logger: d.log}, rpc.Services{Executors: hub{d}, Content: newContentHub(d, d.contents)})
+	server := rpc.NewServer(rpc.ServerConfig{Listener: listener, TLS: d.tls, Logger: d.log}, rpc.Services{Executors: hub{d}, Content: newContentHub(d, d.contents)})
 
 	// The helpers outlive ctx: the loop still says Stop to executors.
 	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,7 +142,7 @@ func (d *Driver) register(ctx context.Context, listener net.Listener) (addr stri
 		return "", fmt.Errorf("address of the driver: %w", err)
 	}
 	spec := d.cfg.Spec
-	spec.DriverAddr = net.JoinHostPort(d.cfg.Advertise, port)
+	spec.DriverAddr, spec.DriverCert = net.JoinHostPort(d.cfg.Advertise, port), d.pin
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.RegisterTimeout)
 	defer cancel()
 	reply, err := d.cfg.Client.RegisterAppWithID(ctx, d.cfg.Client.NewRequestID(), spec)

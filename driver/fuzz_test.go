@@ -28,6 +28,7 @@ func bare(tb testing.TB) (d *Driver, stop func()) {
 		tb.Fatal(err)
 	}
 	d, err = New(Config{
+		plain:  true,
 		Client: c, AnnounceWait: time.Millisecond, Spec: model.AppSpec{Name: "fuzz", Profile: model.Profile{MemoryMiB: 1}},
 		Spill: func(Spill) (io.WriteCloser, error) { return &memoryFile{}, nil },
 	})

@@ -299,6 +299,7 @@ func startOn(t *testing.T, cl *cluster, change func(*Config)) *rig {
 	}
 	r := &rig{t: t, cluster: cl, events: make(chan Event, 1<<16), ended: make(chan error, 1)}
 	cfg := Config{
+		plain:  true,
 		Client: c, Spec: model.AppSpec{Name: "test", Profile: model.Profile{MemoryMiB: 512}, Executors: model.TargetUnlimited},
 		Observer: func(e Event) { r.events <- e },
 	}
