@@ -63,7 +63,7 @@ type DriverSession struct {
 	wake chan struct{} // a confirmation waits
 
 	mu      sync.Mutex
-	pending map[model.ExecutorID]bool // confirmed, not yet seen as RUNNING
+	pending map[model.ExecutorID]bool // confirmed, not yet seen as RUNNING; true: not sent
 
 	// Owned by Run.
 	known      map[model.ExecutorID]model.DriverExecutor
@@ -224,10 +224,10 @@ func (l *live) run(ctx context.Context) error {
 			l.number++
 			err = l.s.Send(model.DriverUp{Beat: &model.Beat{Number: l.number}})
 			if err == nil {
-				err = l.confirm()
+				err = l.confirm(true)
 			}
 		case <-l.d.wake:
-			err = l.confirm()
+			err = l.confirm(false)
 		case in := <-l.r.ch:
 			if in.err != nil {
 				return in.err
@@ -260,15 +260,16 @@ func (l *live) take(m model.DriverDown) error {
 		l.beat.Reset(max(minBeat, time.Duration(list.BeatMilli)*time.Millisecond))
 	}
 	l.d.replace(*list)
-	return l.confirm()
+	return l.confirm(true)
 }
 
-// confirm sends what waits to be confirmed; before the list it cannot know.
-func (l *live) confirm() error {
+// confirm sends what waits to be confirmed: what has not been sent, or all that
+// the leader has not shown as confirmed. Before the list it cannot know.
+func (l *live) confirm(all bool) error {
 	if !l.listed {
 		return nil
 	}
-	return l.d.sendConfirm(l.s)
+	return l.d.sendConfirm(l.s, all)
 }
 
 func (d *DriverSession) established(addr string, proxy bool) {
@@ -335,13 +336,14 @@ func (d *DriverSession) settle(e model.DriverExecutor) {
 	delete(d.pending, e.ID)
 }
 
-func (d *DriverSession) sendConfirm(s rpc.DriverSessionClient) error {
+func (d *DriverSession) sendConfirm(s rpc.DriverSessionClient, all bool) error {
 	d.mu.Lock()
 	ids := make([]model.ExecutorID, 0, len(d.pending))
-	for id := range d.pending {
+	for id, unsent := range d.pending {
 		// Not listed: it has ended, or its announcement is on the way.
-		if _, ok := d.known[id]; ok {
+		if _, ok := d.known[id]; ok && (all || unsent) {
 			ids = append(ids, id)
+			d.pending[id] = false
 		}
 	}
 	d.mu.Unlock()

@@ -114,6 +114,14 @@ func (s *driverSession) confirmLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case ids := <-s.confirms:
+			for more := true; more && len(ids) < maxVerdictsCmd; { // what came meanwhile shares the command
+				select {
+				case also := <-s.confirms:
+					ids = append(ids, also...)
+				default:
+					more = false
+				}
+			}
 			err := s.l.m.propose(ctx, confirmExecutorsCommand(s.hello.App, ids))
 			if err != nil && !isRejected(err, model.RejectAppEnded, model.RejectUnknownExecutor, model.RejectUnknownApp) {
 				return fmt.Errorf("confirm executors of %s: %w", s.hello.App, err)
