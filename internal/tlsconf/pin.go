@@ -46,9 +46,10 @@ func Ephemeral(name string) (cfg *tls.Config, pin string, err error) {
 		return nil, "", fmt.Errorf("make certificate: %w", err)
 	}
 	return &tls.Config{
-		MinVersion:             tls.VersionTLS13,
-		SessionTicketsDisabled: true,
-		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion:                  tls.VersionTLS13,
+		DynamicRecordSizingDisabled: true, // small first records are for browsers
+		SessionTicketsDisabled:      true,
+		Certificates:                []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 	}, pinOf(der), nil
 }
 
@@ -65,7 +66,8 @@ func Pinned(pin string) *tls.Config {
 		return nil
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
+		MinVersion:                  tls.VersionTLS13,
+		DynamicRecordSizingDisabled: true,
 		// There is no authority to ask: VerifyConnection compares the digest.
 		InsecureSkipVerify: true, //nolint:gosec // verified below
 		VerifyConnection: func(cs tls.ConnectionState) error {

@@ -114,9 +114,10 @@ func (s *Source) Server() *tls.Config {
 	// verified in full by VerifyConnection with the present authorities. Without
 	// tickets every connection shows a certificate.
 	return &tls.Config{
-		MinVersion:             tls.VersionTLS13,
-		ClientAuth:             tls.RequireAnyClientCert,
-		SessionTicketsDisabled: true,
+		MinVersion:                  tls.VersionTLS13,
+		DynamicRecordSizingDisabled: true, // small first records are for browsers
+		ClientAuth:                  tls.RequireAnyClientCert,
+		SessionTicketsDisabled:      true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.state.Load().cert, nil
 		},
@@ -139,7 +140,8 @@ func (s *Source) Client() *tls.Config {
 		return nil
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
+		MinVersion:                  tls.VersionTLS13,
+		DynamicRecordSizingDisabled: true,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return s.state.Load().cert, nil
 		},
