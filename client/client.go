@@ -52,11 +52,13 @@ type Client struct {
 	leader *LeaderFinder // for leader-only calls
 	reader *LeaderFinder // for reads: "leader" is the master that answered last
 
-	mu     sync.Mutex
-	rnd    *rand.Rand
-	conns  map[string]*rpc.Conn
-	base   uint64 // highest applied index seen
-	closed bool
+	mu    sync.Mutex
+	rnd   *rand.Rand
+	conns map[string]*rpc.Conn
+	// watches are those of attempts that take long, by master.
+	watches map[string]*stuckWatch
+	base    uint64 // highest applied index seen
+	closed  bool
 }
 
 // New makes a client. It opens no connection.
@@ -70,7 +72,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	// Certificates of workers and of other clients are of the same authority.
 	cfg.TLS = tlsconf.Only(cfg.TLS, tlsconf.RoleMaster)
-	c := &Client{cfg: cfg, log: cfg.Logger, rnd: cfg.Rand, conns: map[string]*rpc.Conn{}}
+	c := &Client{cfg: cfg, log: cfg.Logger, rnd: cfg.Rand, conns: map[string]*rpc.Conn{}, watches: map[string]*stuckWatch{}}
 	if c.log == nil {
 		c.log = hclog.NewNullLogger()
 	}

@@ -103,6 +103,7 @@ type fakeMaster struct {
 	lagging     bool // knows no application
 	blind       bool // knows no leader
 	reads       int
+	asked       int // for its state
 }
 
 // cuttable is a listener whose connections a test can break.
@@ -236,6 +237,7 @@ func (m *fakeMaster) Staleness(context.Context) (model.Staleness, error) {
 	leader := m.LeaderAddr()
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
+	m.asked++
 	return model.Staleness{Master: model.MasterID(m.addr), LeaderAddr: leader, AppliedIndex: m.c.index}, nil
 }
 

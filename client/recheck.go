@@ -41,9 +41,15 @@ func (c *Client) watchAttempt(ctx context.Context, f *LeaderFinder, addr string,
 	done := make(chan struct{})
 	timer := time.AfterFunc(recheckAfter, func() {
 		defer close(done)
-		if next := c.awaitStuck(ctx, f, addr); next != "" {
-			f.Failed(addr, rpc.NotLeader(next))
-			giveUp()
+		w := c.joinWatch(ctx, f, addr)
+		defer c.leaveWatch(w)
+		select {
+		case <-ctx.Done():
+		case <-w.done:
+			if w.next != "" {
+				f.Failed(addr, rpc.NotLeader(w.next))
+				giveUp()
+			}
 		}
 	})
 	return func() {
@@ -51,6 +57,62 @@ func (c *Client) watchAttempt(ctx context.Context, f *LeaderFinder, addr string,
 		if !timer.Stop() {
 			<-done
 		}
+	}
+}
+
+// stuckWatch is one awaitStuck that all slow attempts at one master share: a
+// thousand calls that wait for a master that is out of breath must not ask
+// everybody a thousand times.
+type stuckWatch struct {
+	addr    string
+	members int // guarded by Client.mu
+	cancel  context.CancelFunc
+	done    chan struct{}
+	next    string // read after done
+}
+
+// joinWatch adds an attempt to the watch of addr, which lives until its last
+// attempt leaves or it knows another leader.
+func (c *Client) joinWatch(ctx context.Context, f *LeaderFinder, addr string) *stuckWatch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.watches[addr]
+	if w == nil {
+		wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		w = &stuckWatch{addr: addr, cancel: cancel, done: make(chan struct{})}
+		c.watches[addr] = w
+		go func() {
+			defer close(w.done)
+			w.next = c.awaitStuck(wctx, f, addr)
+			c.endWatch(w)
+		}()
+	}
+	w.members++
+	return w
+}
+
+// endWatch lets attempts from now on begin another watch.
+func (c *Client) endWatch(w *stuckWatch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watches[w.addr] == w {
+		delete(c.watches, w.addr)
+	}
+}
+
+// leaveWatch takes an attempt out. The last one ends the watch and waits for
+// it.
+func (c *Client) leaveWatch(w *stuckWatch) {
+	c.mu.Lock()
+	w.members--
+	last := w.members == 0
+	if last && c.watches[w.addr] == w {
+		delete(c.watches, w.addr)
+	}
+	c.mu.Unlock()
+	if last {
+		w.cancel()
+		<-w.done
 	}
 }
 
