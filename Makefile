@@ -135,6 +135,24 @@ e2e: build netns-tools ## real processes, killed and paused
 e2e-short: build ## the same, as much as fits into a few minutes
 	$(GO) test -tags e2e -short -count=1 -timeout $(E2E_SHORT_TIMEOUT) ./e2e/...
 
+# Every cluster has TLS with roles, encrypted gossip and tokens.
+.PHONY: e2e-secure
+e2e-secure: build netns-tools ## all of e2e once more with everything on that protects a cluster
+	HEARTH_E2E_SECURE=1 $(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) ./e2e/...
+
+.PHONY: web-test
+web-test: build chromium ## the pages in a real browser (HEARTH_WEB_SHOTS=directory keeps pictures)
+	$(GO) test -tags e2e -count=1 -v -timeout $(E2E_SHORT_TIMEOUT) -run '^TestTheStatusPageLivesInARealBrowser$$' ./e2e/
+
+.PHONY: chromium
+chromium: # without it the test says so and is skipped
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+		else \
+			echo "the browser test is skipped without Chromium: install chromium" >&2; \
+		fi
+
 # Longer than the runs of the same tests in e2e, and with the claims about
 # percentiles judged: meant for a machine that does nothing else.
 .PHONY: failover
@@ -237,6 +255,12 @@ package: $(TOOLS)/nfpm ## deb, rpm and OCI images for PACKAGES_FOR, in dist/
 	@$(CACHE)/package/dist sums $(PACKAGE_DIR)
 	@cat $(PACKAGE_DIR)/SHA256SUMS
 
+.PHONY: package-check
+package-check: package ## packages are reproducible, and install, upgrade and uninstall as they should
+	umask 077; $(MAKE) --no-print-directory package PACKAGE_DIR=$(CACHE)/package-again
+	cmp $(PACKAGE_DIR)/SHA256SUMS $(CACHE)/package-again/SHA256SUMS
+	HEARTH_PACKAGES=$(PACKAGE_DIR) $(GO) test -tags packages -count=1 ./cmd/internal/dist
+
 # --- reports -----------------------------------------------------------------
 
 .PHONY: cover
@@ -276,6 +300,8 @@ check-all: ## every check there is, which takes more than an hour
 	@$(MAKE) --no-print-directory ci
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory e2e-secure
+	@$(MAKE) --no-print-directory package-check
 
 # --- benchmarks beside peers ---------------------------------------------------
 # A peer that cannot be built, for want of its modules, is missing: claims about
