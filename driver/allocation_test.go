@@ -1,12 +1,15 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // pretended is a cluster that gives what it is asked for at once, and calls that
@@ -168,5 +171,81 @@ func TestADynamicAllocationThatMakesNoSenseIsRefused(t *testing.T) {
 		if _, err := d.prepare(); !errors.Is(err, model.ErrInvalid) {
 			t.Errorf("%+v: %v", d, err)
 		}
+	}
+}
+
+// SetTargets grants what is asked for, if the test has said how.
+func (c *cluster) SetTargets(_ context.Context, _ rpc.CallInfo, req rpc.SetTargetsRequest) error {
+	c.mu.Lock()
+	grant := c.grant
+	c.mu.Unlock()
+	if req.App != testApp || req.Token != testToken {
+		return model.ErrUnauthenticated
+	}
+	if grant != nil {
+		grant(req.Totals[model.ProfileDefault])
+	}
+	return nil
+}
+
+func TestAProgramGetsExecutorsForItsCallsAndGivesIdleOnesBack(t *testing.T) {
+	release := make(chan struct{})
+	var s *sdk
+	var mu sync.Mutex
+	var targets []int
+	s = newSDK(t, func(p *Program) {
+		p.ExecutorCores = 1
+		p.Dynamic = &Dynamic{Max: 3, BacklogTimeout: 50 * time.Millisecond, IdleTimeout: 200 * time.Millisecond}
+		fn := Register(p, "wait", func(ctx context.Context, _ int) (model.ExecutorID, error) {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return Executor(ctx).ID, ctx.Err()
+		})
+		p.Run(func(ctx context.Context, app *App) error {
+			if err := app.SetExecutors(ctx, 5); !errors.Is(err, model.ErrConflict) {
+				t.Errorf("a fixed number beside a dynamic one: %v", err)
+			}
+			go func() {
+				eventuallySDK(t, "three executors are there", func() bool { return len(app.Executors(ctx)) == 3 })
+				close(release)
+			}()
+			if _, err := Map(ctx, app, fn, make([]int, 6)); err != nil {
+				return err
+			}
+			eventuallySDK(t, "all executors are told to go", func() bool {
+				return locked(s.cluster, func() int { return len(s.killed) }) == 3
+			})
+			for id := range model.ExecutorID(3) {
+				s.lose(id)
+			}
+			eventuallySDK(t, "none is left", func() bool { return len(app.Executors(ctx)) == 0 })
+			return nil
+		})
+	})
+	s.grant = func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		was := 0
+		if len(targets) > 0 {
+			was = targets[len(targets)-1]
+		}
+		targets = append(targets, n)
+		for ; was < n; was++ {
+			s.start(model.ExecutorID(was), 1)
+		}
+	}
+	if code := s.run(t.Context(), nil); code != CodeOK {
+		t.Fatalf("code %d\n%s", code, &s.stderr)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if spec := s.specs[0]; spec.Executors != 0 {
+		t.Errorf("registered for %d executors, want none at first", spec.Executors)
+	}
+	// On the way down it depends on which calls are seen to run.
+	if len(targets) < 3 || targets[0] != 1 || targets[1] != 3 || slices.Max(targets) != 3 || targets[len(targets)-1] != 0 {
+		t.Errorf("targets %v, want 1 and 3 at first, 3 at most and 0 in the end", targets)
 	}
 }

@@ -47,6 +47,8 @@ type cluster struct {
 	drop chan struct{}
 	// headless: nobody leads; calls and sessions fail until led.
 	headless bool
+	// grant, if set, is told the number of executors that is asked for.
+	grant func(n int)
 }
 
 func newCluster(t testing.TB) *cluster {
