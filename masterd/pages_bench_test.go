@@ -32,7 +32,7 @@ func largeState(tb testing.TB) *fsm.FSM {
 		}
 		return out.Results
 	}
-	apply(initClusterCommand(model.ClusterIdentity{ID: "bench", Epoch: 1, EpochID: "00"}, model.DefaultSettings()))
+	apply(initClusterCommand(model.ClusterIdentity{ID: "bench", Epoch: 1, EpochID: 7}, model.DefaultSettings()))
 	const batch = 100
 	for n := 0; n < 5000; n += batch {
 		var cmds []*replogv1.Command
@@ -47,7 +47,7 @@ func largeState(tb testing.TB) *fsm.FSM {
 	for n := 0; n < 10_000; n += batch {
 		var cmds []*replogv1.Command
 		for i := range batch {
-			spec := model.AppSpec{Name: fmt.Sprintf("app %d", n+i), Kind: model.AppKindCommand, Command: []string{"true"}, Executors: 2, Profile: model.Profile{Cores: 1, MemoryMiB: 64}}
+			spec := model.AppSpec{Name: fmt.Sprintf("app %d", n+i), Kind: model.AppKindCommand, Command: model.Command{Argv: []string{"true"}}, Executors: 2, Profile: model.Profile{Cores: 1, MemoryMiB: 64}}
 			cmds = append(cmds, &replogv1.Command{Kind: &replogv1.Command_RegisterApp{RegisterApp: &replogv1.RegisterApp{Spec: fsm.SpecToProto(spec), Token: randomHex(16)}}})
 		}
 		var plan []model.Placement
