@@ -192,7 +192,7 @@ func (c *cluster) missing(ctx context.Context, leader *node) (string, error) {
 // ask puts one question to one master.
 func ask[T any](ctx context.Context, n *node, question func(*client.Client, context.Context) (T, error)) (T, error) {
 	var zero T
-	c, err := client.New(client.Config{Masters: []string{n.where.GRPC}, TLS: n.sec.clientTLS(), Principal: "demo"})
+	c, err := client.New(client.Config{Masters: []string{n.where.GRPC}, TLS: n.sec.clientTLS(), Token: n.sec.token(), Principal: "demo"})
 	if err != nil {
 		return zero, err
 	}

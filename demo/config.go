@@ -57,7 +57,8 @@ type Config struct {
 	WorkerCores  int
 	WorkerMemory string // such as "4g"
 
-	// Secure gives every process a certificate with its role, and gossip a key.
+	// Secure gives every process a certificate with its role, gossip a key, and
+	// people tokens.
 	Secure bool
 	// Keep leaves the cluster running.
 	Keep bool

@@ -90,7 +90,7 @@ func (c Config) cores(machine int) int {
 func runJob(ctx context.Context, cfg Config, tl *timeline, c *cluster, in *input, standby *node, machine int) (*outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout, fmt.Errorf("the job was not done within %s", jobTimeout))
 	defer cancel()
-	cl, err := client.New(client.Config{Masters: []string{standby.where.GRPC}, TLS: c.sec.clientTLS(), Principal: "demo"})
+	cl, err := client.New(client.Config{Masters: []string{standby.where.GRPC}, TLS: c.sec.clientTLS(), Token: c.sec.token(), Principal: "demo"})
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,20 @@
 package demo
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/internal/atomicfile"
 	"github.com/hearthd/hearth/internal/ca"
 	"github.com/hearthd/hearth/internal/tlsconf"
+	"github.com/hearthd/hearth/model"
 )
 
 // Directories of a secure demonstration, below that of the demonstration.
@@ -16,6 +22,10 @@ const (
 	secureDir    = "tls"
 	authorityDir = "authority"
 	clientName   = "client"
+	tokenName    = "token" // in the directory of the client
+
+	// firstTokenName is where a master leaves the first operator's token.
+	firstTokenName = "operator.token"
 
 	// Longer than anybody keeps a demonstration.
 	certificateLifetime = 30 * 24 * time.Hour
@@ -88,12 +98,51 @@ func (s *security) args(name string) []string {
 	if s == nil {
 		return nil
 	}
-	return []string{"--tls-dir", TLSDir(s.dir, name)}
+	args := []string{"--tls-dir", TLSDir(s.dir, name)}
+	if strings.HasPrefix(name, "master") {
+		args = append(args, "--tokens", "required")
+	}
+	return args
+}
+
+// token is the first operator's, or "" before there is a leader that has made it.
+func (s *security) token() model.Secret {
+	if s == nil {
+		return ""
+	}
+	if err := KeepToken(s.dir); err != nil {
+		return ""
+	}
+	text, err := os.ReadFile(filepath.Join(TLSDir(s.dir, clientName), tokenName))
+	if err != nil {
+		return ""
+	}
+	return model.Secret(strings.TrimSpace(string(text)))
+}
+
+// KeepToken copies the first operator's token of the secure demonstration in dir
+// to where commands look for it, unless there is one already. The error is
+// fs.ErrNotExist while no master has made it.
+func KeepToken(dir string) error {
+	path := filepath.Join(TLSDir(dir, clientName), tokenName)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "master-*", firstTokenName))
+	if err != nil || len(found) == 0 {
+		return fmt.Errorf("keep the operator's token: %w", cmp.Or(err, fs.ErrNotExist))
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		return fmt.Errorf("keep the operator's token: %w", err)
+	}
+	return atomicfile.Write(path, text, 0o600)
 }
 
 // env is what commands need besides the addresses.
 func (s *security) env(out map[string]string) {
 	if s != nil {
 		out[config.EnvTLSDir] = TLSDir(s.dir, clientName)
+		out[config.EnvTokenFile] = filepath.Join(TLSDir(s.dir, clientName), tokenName)
 	}
 }

@@ -102,10 +102,21 @@ func startHearth(t testing.TB, extra []string, stdin string, args ...string) *co
 // startBinary is startHearth with another build.
 func startBinary(t testing.TB, binary string, extra []string, stdin string, args ...string) *command {
 	t.Helper()
+	return startWith(t, "", binary, extra, stdin, args...)
+}
+
+// startIn starts any program in a directory.
+func startIn(t testing.TB, dir string, argv ...string) *command {
+	t.Helper()
+	return startWith(t, dir, argv[0], nil, "", argv[1:]...)
+}
+
+func startWith(t testing.TB, dir, binary string, extra []string, stdin string, args ...string) *command {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	c := &command{cancel: cancel, started: time.Now()}
 	c.cmd = exec.CommandContext(ctx, binary, args...)
-	c.cmd.Env = ownEnv(extra...)
+	c.cmd.Env, c.cmd.Dir = ownEnv(extra...), dir
 	c.cmd.Stdin = strings.NewReader(stdin)
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	// Signals of our terminal are not for it.

@@ -140,7 +140,7 @@ func (i *island) security(t *testing.T, m *islander) []string {
 		return []string{"--allow-insecure"}
 	}
 	dir, _ := issueFrom(t, filepath.Join(i.dir, "tls", "authority"), tlsconf.RoleMaster, filepath.Base(strings.TrimSuffix(m.log, ".log")), m.addr)
-	return []string{"--tls-dir", dir}
+	return []string{"--tls-dir", dir, "--tokens", "optional"}
 }
 
 // end stops the masters and looks for crashes.

@@ -42,6 +42,7 @@ func (c *cluster) wipeMasters(t *testing.T) {
 			return ""
 		})
 	}
+	c.takeToken(t)
 	eventually(t, settleWithin, "there is a cluster again", func() string {
 		r := c.run(t, "status")
 		if r.code != 0 {

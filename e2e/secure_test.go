@@ -109,12 +109,38 @@ func (a access) passOn() []string {
 	return out
 }
 
+// takeToken makes client and commands use the first token of a cluster that was
+// founded anew.
+func (c *cluster) takeToken(t testing.TB) {
+	t.Helper()
+	if !secure() {
+		return
+	}
+	dir := demo.TLSDir(c.dir, "client")
+	path := filepath.Join(dir, "token")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, settleWithin, "there is a token", func() string {
+		if err := demo.KeepToken(c.dir); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.access.token = readToken(t, path)
+	c.learn(t)
+}
+
 // tlsArgs are what the daemon needs to be part of the cluster.
 func (c *cluster) tlsArgs(n *node) []string {
 	if !secure() {
 		return nil
 	}
-	return []string{"--tls-dir", demo.TLSDir(c.dir, n.name)}
+	args := []string{"--tls-dir", demo.TLSDir(c.dir, n.name)}
+	if strings.HasPrefix(n.name, "master") {
+		args = append(args, "--tokens", "required")
+	}
+	return args
 }
 
 // issue makes another certificate of the cluster's authority, for a role and the

@@ -62,7 +62,7 @@ func (f *demoFlags) bind(cmd *cobra.Command) {
 	fs.IntVar(&f.conf.Workers, "workers", demo.DefaultWorkers, "how many workers")
 	fs.IntVar(&f.conf.WorkerCores, "worker-cores", demo.DefaultWorkerCores, "cores that each worker offers")
 	fs.StringVar(&f.conf.WorkerMemory, "worker-memory", demo.DefaultWorkerMemory, "memory that each worker offers")
-	fs.BoolVar(&f.conf.Secure, "secure", false, "with TLS and a role for every process, and encrypted gossip")
+	fs.BoolVar(&f.conf.Secure, "secure", false, "with TLS and a role for every process, encrypted gossip, and a token for the operator")
 	fs.BoolVar(&f.conf.Keep, "keep", false, "leave the cluster running and print how to use it")
 	fs.BoolVar(&f.conf.NoJob, "no-job", false, "run no job; needs --keep")
 	fs.BoolVar(&f.stop, "stop", false, "end the demonstration that was left running in --dir")
