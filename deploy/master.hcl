@@ -12,8 +12,11 @@ raft {
   bootstrap_expect = 3
 }
 
+# What hearth ca issue wrote, owned by the user hearth.
 tls {
-  ca_file   = "/etc/hearth/ca.pem"
-  cert_file = "/etc/hearth/master.pem"
-  key_file  = "/etc/hearth/master-key.pem"
+  dir = "/etc/hearth/master-tls"
+}
+
+access {
+  tokens = "required"
 }

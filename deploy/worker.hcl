@@ -9,8 +9,7 @@ worker {
   masters = ["10.0.0.1:7070", "10.0.0.2:7070", "10.0.0.3:7070"]
 }
 
+# What hearth ca issue wrote, owned by the user hearth.
 tls {
-  ca_file   = "/etc/hearth/ca.pem"
-  cert_file = "/etc/hearth/worker.pem"
-  key_file  = "/etc/hearth/worker-key.pem"
+  dir = "/etc/hearth/worker-tls"
 }
