@@ -27,7 +27,6 @@ type Index struct {
 	read    bool // something was read
 	workers []model.WorkerID
 	apps    []model.AppID
-	slept   []*claim
 }
 
 // NewIndex returns an Index that reads the whole view at its first Plan.
@@ -63,11 +62,6 @@ func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 	}
 	ps := &pass{ix: ix, view: v, opt: opt}
 	ps.run()
-	for _, c := range ix.slept {
-		ix.queue.sleep(c)
-	}
-	clear(ix.slept)
-	ix.slept = ix.slept[:0]
 	return ps.placed
 }
 
@@ -150,10 +144,6 @@ func (ps *pass) held(c *claim) bool {
 	}
 	c.asked = ps.ix.passes
 	c.held = ps.opt.AppHeld != nil && ps.opt.AppHeld(c.app.ID)
-	if !c.held && ps.view.AppBlocked(c.app.ID) {
-		c.held = true
-		ps.ix.slept = append(ps.ix.slept, c)
-	}
 	return c.held
 }
 

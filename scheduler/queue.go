@@ -185,12 +185,6 @@ func (q *queue) leave(c *claim) {
 	}
 }
 
-// sleep takes a blocked application out of its lines until it is set again.
-func (q *queue) sleep(c *claim) {
-	q.leave(c)
-	c.asleep = true
-}
-
 // begin starts a pass at the front of each line, and forgets empty ones.
 func (q *queue) begin() {
 	q.order = q.order[:0]

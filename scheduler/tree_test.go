@@ -140,3 +140,23 @@ func TestATreeThatHasShrunkIsFlatAgain(t *testing.T) {
 		t.Errorf("10 entries use %d of %d nodes", used, nodes)
 	}
 }
+
+func TestASearchThatIsLedAstrayPutsInTheTruth(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	tr := newTree(0)
+	for i := range uint64(n) {
+		tr.insert(i, capacity{1 + int32(i%2)}, int32(i))
+	}
+	for i := uint64(1); i < n; i += 2 {
+		tr.remove(i)
+	}
+	var c cursor
+	c.descend(tr, capacity{2})
+	if _, ref, ok := c.next(); ok {
+		t.Fatalf("found entry %d, want none", ref)
+	}
+	if most := tr.most(&tr.nodes[tr.root])[0]; tr.depth == 0 || most != 1 {
+		t.Errorf("after a search of all %d levels the root still promises %d, want 1", tr.depth+1, most)
+	}
+}
