@@ -185,9 +185,9 @@ func pagesAt(addr string, secure bool) template.URL {
 	return template.URL(u.String()) //nolint:gosec // scheme and host are set here, and the host is escaped
 }
 
-// short is an id as tables show it.
+// short is an id as tables show it. The ids of workers begin with a date and are told apart by their ends.
 func short(id string) string {
-	if kind, rest, ok := strings.Cut(id, "-"); ok && (kind == "master" || kind == "worker") && len(rest) > 8 {
+	if kind, rest, ok := strings.Cut(id, "-"); ok && kind == "master" && len(rest) > 8 {
 		return kind + "-" + rest[:8]
 	}
 	return id

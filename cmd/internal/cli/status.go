@@ -35,6 +35,7 @@ func newStatus(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			v.Masters, v.Workers, v.Apps, v.Alarms = orEmpty(v.Masters), orEmpty(v.Workers), orEmpty(v.Apps), orEmpty(v.Alarms)
 			if err := out.print(s.Out, v, func(w io.Writer) error { return statusTable(w, v) }); err != nil {
 				return err
 			}
