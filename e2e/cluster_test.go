@@ -76,6 +76,7 @@ type cluster struct {
 	client     *client.Client
 	markers    map[string]bool // environment entries of processes of this cluster
 	noQuorum   bool            // too few masters live for the checks at the end
+	preset     string          // of masters that are started again; "" = the default one
 	stopped    bool
 }
 
@@ -192,6 +193,9 @@ func (c *cluster) launchOn(t testing.TB, old *node, grpcPort, raftPort, serfPort
 	}
 	s := c.size.args()
 	if kind == "master" {
+		if c.preset != "" {
+			args = append(args, "--raft-preset", c.preset)
+		}
 		args = append(args, "--raft-port", raftPort, "--bootstrap-expect", s[1], "--join", strings.Join(join, ","))
 	} else {
 		args = append(args, "--masters", c.masterList, "--join", strings.Join(join, ","), "--cores", s[5], "--memory", s[7])
