@@ -52,6 +52,26 @@ func tool(t testing.TB, stdin string, argv ...string) {
 // where namespaces cannot be made.
 func newIsland(t *testing.T) *island {
 	t.Helper()
+	i := newShore(t)
+	if secure() {
+		authority := filepath.Join(i.dir, "tls", "authority")
+		if _, err := ca.Init(authority, "island", ca.DefaultAuthorityLifetime); err != nil {
+			t.Fatal(err)
+		}
+		dir, _ := issueFrom(t, authority, tlsconf.RoleClient, "client")
+		i.access.env = []string{config.EnvTLSDir + "=" + dir}
+	}
+	for _, m := range i.masters {
+		i.start(t, m)
+	}
+	t.Cleanup(func() { i.end(t) })
+	i.whole(t)
+	return i
+}
+
+// newShore is newIsland without processes.
+func newShore(t *testing.T) *island {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
@@ -68,22 +88,9 @@ func newIsland(t *testing.T) *island {
 	t.Cleanup(func() { tool(t, "", "ip", "netns", "del", hub) })
 	tool(t, "", "ip", "-n", hub, "link", "add", "br0", "type", "bridge")
 	tool(t, "", "ip", "-n", hub, "link", "set", "br0", "up")
-	if secure() {
-		authority := filepath.Join(i.dir, "tls", "authority")
-		if _, err := ca.Init(authority, "island", ca.DefaultAuthorityLifetime); err != nil {
-			t.Fatal(err)
-		}
-		dir, _ := issueFrom(t, authority, tlsconf.RoleClient, "client")
-		i.access.env = []string{config.EnvTLSDir + "=" + dir}
-	}
 	for n := range 3 {
 		i.masters = append(i.masters, i.settle(t, hub, n+1))
 	}
-	for _, m := range i.masters {
-		i.start(t, m)
-	}
-	t.Cleanup(func() { i.end(t) })
-	i.whole(t)
 	return i
 }
 
