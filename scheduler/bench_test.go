@@ -64,6 +64,39 @@ func servedApps(c *cluster, n int) {
 	}
 }
 
+// BenchmarkWaiting measures a pass over a full cluster in which 1,000
+// applications wait: after one worker has changed, and when everything is read
+// anew, which a leader does once a second.
+func BenchmarkWaiting(b *testing.B) {
+	for _, n := range []int{100, 5000, 50_000} {
+		for name, changes := range map[string]Changes{
+			"event":  {Workers: []model.WorkerID{"worker-00007"}},
+			"reread": {All: true},
+		} {
+			b.Run(fmt.Sprintf("%s/workers=%d", name, n), func(b *testing.B) {
+				c := newCluster()
+				for i := range n {
+					c.workers = append(c.workers, &model.Worker{
+						ID: model.WorkerID(fmt.Sprintf("worker-%05d", i)), State: model.WorkerAlive,
+						Offer: model.Offer{Cores: 16, MemoryMiB: 65536},
+					})
+				}
+				for i := range 1000 {
+					c.app(fmt.Sprint("a", i), 0, model.Profile{Cores: 17, MemoryMiB: 1024})
+				}
+				ix := NewIndex()
+				ix.Plan(c, Changes{}, Options{})
+				b.ReportAllocs()
+				before := cpuTime(b)
+				for b.Loop() {
+					ix.Plan(c, changes, Options{})
+				}
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+			})
+		}
+	}
+}
+
 // BenchmarkTake measures one decision and its reservation, each with a release:
 // an executor of a mixed size on workers of mixed sizes that are seven tenths
 // full.

@@ -53,10 +53,7 @@ func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 	}
 	if ix.pool == nil {
 		ix.pool = NewPool(settings.WorkerSelectionPolicy)
-		v.SchedulableWorkers(func(w *model.Worker, used model.Usage) bool {
-			ix.pool.Set(w, used)
-			return true
-		})
+		ix.pool.setAll(v.SchedulableWorkers)
 	} else {
 		ix.pool.unpark(opt.WorkerBlocked)
 	}
@@ -68,12 +65,20 @@ func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 // Plan is the first pass of a new Index.
 func Plan(v View, opt Options) []model.Placement { return NewIndex().Plan(v, Changes{}, opt) }
 
+// readAll reads everything. What is the same as before costs a comparison.
 func (ix *Index) readAll(v View, settings model.Settings) {
-	ix.settings, ix.pool, ix.queue, ix.read = settings, nil, newQueue(), true
+	if !ix.read || settings != ix.settings {
+		ix.settings, ix.pool, ix.queue, ix.read = settings, nil, newQueue(), true
+	}
+	ix.queue.mark++
 	v.ActiveApps(func(a *model.App) bool {
 		ix.readApp(v, a)
 		return true
 	})
+	ix.queue.forget()
+	if ix.pool != nil && !ix.pool.setAll(v.SchedulableWorkers) {
+		ix.pool = nil
+	}
 }
 
 func (ix *Index) readChanges(v View, changed Changes) {

@@ -51,7 +51,7 @@ func (h *history) happen(t *rapid.T, n int) {
 	}
 	what := rapid.SampledFrom([]string{
 		"submit", "end app", "target", "end executor", "end executor", "worker state",
-		"offer", "join", "block app", "exclude", "block worker", "hold app", "settings", "grown",
+		"offer", "join", "leave", "block app", "exclude", "block worker", "hold app", "settings", "grown",
 	}).Draw(t, "what")
 	switch {
 	case what == "submit":
@@ -100,6 +100,8 @@ func (h *history) toApp(t *rapid.T, what string, i int) {
 
 func (h *history) toWorker(t *rapid.T, what string, i, app int) {
 	switch w := h.editWorker(i); what {
+	case "leave": // its record is gone
+		h.workers = slices.Delete(slices.Clone(h.workers), i, i+1)
 	case "worker state":
 		w.State = rapid.SampledFrom([]model.WorkerState{model.WorkerAlive, model.WorkerAlive, model.WorkerDead}).Draw(t, "state")
 	case "offer":
@@ -140,6 +142,10 @@ func TestAnIndexPlansWhatTheRulesSayWhateverHappened(t *testing.T) {
 		ix := NewIndex()
 		for pass := range rapid.IntRange(1, 12).Draw(t, "passes") {
 			want := h.rules()
+			h.changed.All = rapid.IntRange(0, 4).Draw(t, "all") == 0
+			if h.changed.All { // it must not need any names
+				h.changed.Apps, h.changed.Workers = nil, nil
+			}
 			got := ix.Plan(h, h.changed, h.options())
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("pass %d, named %+v (-naive +got):\n%s", pass, h.changed, diff)

@@ -80,13 +80,48 @@ func (p *Pool) Set(w *model.Worker, used model.Usage) {
 		p.byID[w.ID] = at
 		p.rank(at)
 	}
+	p.update(at, w, &used)
+}
+
+func (p *Pool) update(at int32, w *model.Worker, used *model.Usage) {
 	s := &p.slots[at]
-	s.worker = w
-	s.cores, s.memory = int32(w.Offer.Cores-used.Cores), int32(w.Offer.MemoryMiB-used.MemoryMiB)
+	cores, memory := int32(w.Offer.Cores-used.Cores), int32(w.Offer.MemoryMiB-used.MemoryMiB)
+	if s.worker == w && s.cores == cores && s.memory == memory && s.place != outside && s.addresses == 0 && len(w.Offer.Resources) == 0 {
+		return // most often, when everything is read
+	}
+	s.worker, s.cores, s.memory = w, cores, memory
 	if len(w.Offer.Resources) > 0 || s.addresses > 0 {
 		p.setAddresses(s, w.Offer.Resources, used.Resources)
 	}
 	p.settle(at)
+}
+
+// maxForgotten is how many workers that are gone, beside twice the present
+// ones, a pool remembers the places of.
+const maxForgotten = 1000
+
+// setAll is Set for the workers that each visits by ascending id, and Remove
+// for all others. It reports false if so many workers are gone that a new pool
+// should be made.
+func (p *Pool) setAll(each func(func(*model.Worker, model.Usage) bool)) bool {
+	i, seen := 0, 0
+	each(func(w *model.Worker, used model.Usage) bool {
+		seen++
+		for ; i < len(p.ranks) && p.slots[p.ranks[i]].worker.ID < w.ID; i++ {
+			p.empty(p.ranks[i])
+		}
+		if i < len(p.ranks) && p.slots[p.ranks[i]].worker.ID == w.ID {
+			p.update(p.ranks[i], w, &used)
+		} else {
+			p.Set(w, used)
+		}
+		i++
+		return true
+	})
+	for ; i < len(p.ranks); i++ {
+		p.empty(p.ranks[i])
+	}
+	return len(p.ranks) <= 2*seen+maxForgotten
 }
 
 // setAddresses gives each name a dimension of the tree while there are any.
@@ -108,9 +143,13 @@ func (p *Pool) setAddresses(s *slot, offered, used model.Resources) {
 // Remove takes out a worker that may not get executors. Unknown ones are fine.
 func (p *Pool) Remove(id model.WorkerID) {
 	if at, known := p.byID[id]; known {
-		p.slots[at].cores = 0
-		p.settle(at)
+		p.empty(at)
 	}
+}
+
+func (p *Pool) empty(at int32) {
+	p.slots[at].cores = 0
+	p.settle(at)
 }
 
 // free is what a worker has left.

@@ -21,6 +21,9 @@ type queue struct {
 	// order is a heap of the lines that a pass has not given up, by the first
 	// that waits there.
 	order []*line
+
+	mark uint64 // counts the times that everything is read
+	now  []want // scratch of set
 }
 
 // claim is an application that wants something.
@@ -33,6 +36,7 @@ type claim struct {
 	// at, and held the answer.
 	asked uint64
 	held  bool
+	mark  uint64 // the queue's, when the application was last set
 }
 
 // want is a profile of which an application has fewer executors than it wants.
@@ -94,9 +98,9 @@ func coresLeft(a *model.App, s model.Settings) int {
 }
 
 // wanting lists the profiles, by ascending id, that want an executor which the
-// application's cores allow.
+// application's cores allow. They are valid until the next call.
 func (q *queue) wanting(a *model.App, left int) []want {
-	var out []want
+	out := q.now[:0]
 	for id, p := range a.Profiles {
 		if left < max(p.Cores, 1) {
 			continue
@@ -108,6 +112,7 @@ func (q *queue) wanting(a *model.App, left int) []want {
 	if len(out) > 1 {
 		slices.SortFunc(out, func(a, b want) int { return cmp.Compare(a.profile, b.profile) })
 	}
+	q.now = out
 	return out
 }
 
@@ -130,14 +135,15 @@ func (q *queue) set(a *model.App, left int, blocked func() bool) {
 	if c != nil && c.asleep == asleep && slices.EqualFunc(c.wants, wants, func(x, y want) bool {
 		return x.profile == y.profile && x.line == y.line
 	}) {
-		c.app, c.wants, c.left = a, wants, left // it keeps its places
+		copy(c.wants, wants) // it keeps its places
+		c.app, c.left, c.mark = a, left, q.mark
 		return
 	}
 	q.remove(a.ID)
 	if len(wants) == 0 {
 		return
 	}
-	c = &claim{app: a, wants: wants, left: left, asleep: asleep}
+	c = &claim{app: a, wants: slices.Clone(wants), left: left, asleep: asleep, mark: q.mark}
 	q.claims[a.ID] = c
 	if !asleep {
 		q.enter(c)
@@ -166,6 +172,15 @@ func (q *queue) remove(id model.AppID) {
 	delete(q.claims, id)
 	if !c.asleep {
 		q.leave(c)
+	}
+}
+
+// forget removes those that were not set since the mark was raised.
+func (q *queue) forget() {
+	for id, c := range q.claims {
+		if c.mark != q.mark {
+			q.remove(id)
+		}
 	}
 }
 
