@@ -65,6 +65,9 @@ func (e textError) Error() string { return string(e) }
 func FuzzHTTP(f *testing.F) {
 	for _, seed := range []string{
 		"GET /json HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /apps?q=%00%ff&page=-1&rows=99999999999999999999&sort=%3Cscript%3E HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n",
+		"GET /logs/app-1/99999999999999999999/stdout?offset=-9223372036854775808 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nAuthorization: Bearer \xff\r\nCookie: hearth_token=\xff\r\n\r\n",
 		"POST /healthz HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n",
 		"GET /%00%ff/../.. HTTP/9.9\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",

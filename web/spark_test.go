@@ -1,0 +1,81 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func decoded(t *testing.T, h http.Handler, target string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(get(t, h, target)), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What reads a Spark master's /json must find what it looks for: names, types, and totals of alive workers only.
+func TestSparksJSONHasItsNamesAndCountsAliveWorkersOnly(t *testing.T) {
+	h := handlerOf(newFake())
+	v := decoded(t, h, "/json")
+	want := map[string]any{
+		"status": "STANDBY", "url": "hearth://10.0.0.1:7070", "aliveworkers": 1.0, "cores": 16.0, "coresused": 6.0, "memory": 32768.0, "memoryused": 6144.0,
+		"activedrivers": []any{}, "completeddrivers": []any{},
+	}
+	for name, x := range want {
+		if diff := cmp.Diff(x, v[name]); diff != "" {
+			t.Errorf("%s (-want +got): %s", name, diff)
+		}
+	}
+	workers, _ := v["workers"].([]any)
+	if len(workers) != 3 {
+		t.Fatalf("%d workers", len(workers))
+	}
+	w, _ := workers[0].(map[string]any)
+	for name, x := range map[string]any{
+		"id": "worker-1111111111", "host": "alpha", "port": 7073.0, "webuiaddress": "http://alpha:8081/", "cores": 16.0, "coresused": 6.0, "coresfree": 10.0,
+		"memory": 32768.0, "memoryused": 6144.0, "memoryfree": 26624.0, "state": "ALIVE",
+		"resources":     map[string]any{"gpu": map[string]any{"name": "gpu", "addresses": []any{"0", "1"}}},
+		"resourcesused": map[string]any{"gpu": map[string]any{"name": "gpu", "addresses": []any{"1"}}},
+		"resourcesfree": map[string]any{"gpu": map[string]any{"name": "gpu", "addresses": []any{"0"}}},
+		"cores_used":    6.0, "hostname": "alpha", // ours are there too
+	} {
+		if diff := cmp.Diff(x, w[name]); diff != "" {
+			t.Errorf("worker's %s (-want +got): %s", name, diff)
+		}
+	}
+	if unknown, _ := workers[1].(map[string]any); unknown["state"] != "UNKNOWN" {
+		t.Errorf("an unreachable worker is %v for Spark, want UNKNOWN", unknown["state"])
+	}
+	apps, _ := v["activeapps"].([]any)
+	app, _ := apps[0].(map[string]any)
+	if _, number := app["starttime"].(float64); !number || app["name"] != "sorting" || app["duration"] != 90_000.0 || app["submitdate"] != "Mon Nov 30 11:58:30 UTC 2026" {
+		t.Errorf("application %v", app)
+	}
+	if n, _ := v["completedapps"].([]any); len(n) != 1 {
+		t.Errorf("%d completed applications, want one", len(n))
+	}
+}
+
+func TestSingleFieldsOfSparksJSON(t *testing.T) {
+	h := handlerOf(newFake())
+	for target, want := range map[string]map[string]any{
+		"/json/aliveworkers": {"aliveworkers": 1.0},
+		"/json/nonsense":     {"nonsense": ""},
+		"/json/clusterutilization": {
+			"waitingDrivers": 0.0, "cores": 16.0, "coresused": 6.0, "coresutilization": 37.0, "memory": 32768.0, "memoryused": 6144.0, "memoryutilization": 18.0,
+		},
+	} {
+		if diff := cmp.Diff(want, decoded(t, h, target)); diff != "" {
+			t.Errorf("%s (-want +got): %s", target, diff)
+		}
+	}
+	empty := newFake()
+	empty.snap.Cluster.Workers = nil
+	if v := decoded(t, handlerOf(empty), "/json/clusterutilization"); v["coresutilization"] != 100.0 || v["memoryutilization"] != 100.0 {
+		t.Errorf("of nothing everything is in use: %v", v)
+	}
+}
