@@ -27,17 +27,20 @@ type caView struct {
 type lifetimeFlags struct {
 	days     int
 	lifetime time.Duration
+	both     func() bool // were given
 }
 
 func (f *lifetimeFlags) bind(cmd *cobra.Command, days int, usage string) {
 	cmd.Flags().IntVar(&f.days, "days", days, usage)
 	cmd.Flags().DurationVar(&f.lifetime, "lifetime", 0, "the same as a duration, such as 12h; it excludes --days")
-	cmd.MarkFlagsMutuallyExclusive("days", "lifetime")
+	f.both = func() bool { return cmd.Flags().Changed("days") && cmd.Flags().Changed("lifetime") }
 }
 
 // get returns the life time asked for; zero if none was.
 func (f *lifetimeFlags) get() (time.Duration, error) {
 	switch {
+	case f.both():
+		return 0, usage("--days and --lifetime exclude each other")
 	case f.lifetime < 0 || f.days < 0 || f.days > int(ca.MaxLifetime/day):
 		return 0, usage("a life time must be between %s and %d days", ca.MinLifetime, int(ca.MaxLifetime/day))
 	case f.lifetime > 0:
