@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -179,23 +180,33 @@ func bounded(m Measure) Measure {
 // echo.
 func (b *tasks) throughput(ctx context.Context) error {
 	n := b.cfg.Tasks
-	echo := bounded(func(ctx context.Context) (float64, error) { return b.echo.rate(ctx, n) })
-	b.say("%d tasks a run, one in a message, beside as many echoes", n)
-	single, err := Alternate(ctx, b.cfg.Pairs, bounded(func(ctx context.Context) (float64, error) { return b.single.rate(ctx, n) }), echo)
-	if err != nil {
-		return err
+	var cost, echoCost [2][]float64
+	var got [2]Pairs
+	for i, side := range []struct {
+		drv  *taskDriver
+		what string
+	}{{b.single, "one in a message"}, {b.batched, "many in a message"}} {
+		b.say("%d tasks a run, %s, beside as many echoes", n, side.what)
+		ours := func(ctx context.Context) (float64, error) { return side.drv.rate(ctx, n) }
+		echo := func(ctx context.Context) (float64, error) { return b.echo.rate(ctx, n) }
+		var err error
+		got[i], err = Alternate(ctx, b.cfg.Pairs,
+			counted(n, &cost[i], side.drv.pids(ctx), bounded(ours)),
+			counted(n, &echoCost[i], []int{b.echo.proc.cmd.Process.Pid}, bounded(echo)))
+		if err != nil {
+			return err
+		}
 	}
-	b.say("%d tasks a run, many in a message, beside as many echoes", n)
-	batched, err := Alternate(ctx, b.cfg.Pairs, bounded(func(ctx context.Context) (float64, error) { return b.batched.rate(ctx, n) }), echo)
-	if err != nil {
-		return err
-	}
+	single, batched := got[0], got[1]
 	r := b.report
 	r.Figure("B5 tasks, one in a message", "/s", single.A)
 	r.Figure("gRPC stream, pipelined echo beside it", "/s", single.B)
 	r.Figure("B5 tasks, many in a message", "/s", batched.A)
 	r.Figure("gRPC stream, pipelined echo beside it", "/s", batched.B)
 	r.Figure("B5 tasks, many in a message, over the echo", "times", ratios(batched))
+	r.Figure("CPU of driver and executors, task of one message", "µs", cost[0])
+	r.Figure("CPU of driver and executors, task of many", "µs", cost[1])
+	r.Figure("CPU of both ends, echo", "µs", slices.Concat(echoCost[0], echoCost[1]))
 	r.AtLeast("B5 tasks, one in a message, over the echo", "", single.Ratio(), tasksOfEcho)
 	r.AtLeast("B5 tasks, many in a message", "/s", MedianInterval(batched.A), tasksPerSecond)
 	return nil

@@ -92,6 +92,15 @@ func (d *taskDriver) stop() {
 	<-d.ended
 }
 
+// pids are the processes of the executors.
+func (d *taskDriver) pids(ctx context.Context) []int {
+	var out []int
+	for _, e := range d.drv.Executors(ctx) {
+		out = append(out, e.PID)
+	}
+	return out
+}
+
 // rate does n tasks with up to taskWindow on the way and returns how many it did
 // in a second.
 func (d *taskDriver) rate(ctx context.Context, n int) (float64, error) {

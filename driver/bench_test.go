@@ -74,22 +74,31 @@ func BenchmarkOneTask(b *testing.B) {
 	}
 }
 
-func BenchmarkTasks(b *testing.B) {
-	d := benchRig(b, nil)
+func BenchmarkManyTasks(b *testing.B)   { benchMany(b, 0) }
+func BenchmarkSingleTasks(b *testing.B) { benchMany(b, 1) }
+
+func benchMany(b *testing.B, batch int) {
+	d := benchRig(b, func(c *Config) { c.MaxBatch = batch })
 	arg := make([]byte, 256)
-	window := make(chan struct{}, 4096)
+	tasks := make([]Task, 4096)
+	for i := range tasks {
+		tasks[i] = Task{Function: "noop", Argument: arg}
+	}
+	buf := make([]Result, 4096)
 	b.ReportAllocs()
 	b.ResetTimer()
-	go func() {
-		for range b.N {
-			window <- struct{}{}
-			if _, err := d.Submit(context.Background(), Task{Function: "noop", Argument: arg}); err != nil {
-				return
+	sent, taken := 0, 0
+	for taken < b.N {
+		if more := min(b.N-sent, 4096-(sent-taken)); more > 0 {
+			if _, err := d.SubmitAll(b.Context(), tasks[:more], nil); err != nil {
+				b.Fatal(err)
 			}
+			sent += more
 		}
-	}()
-	for range b.N {
-		<-d.Results()
-		<-window
+		n, err := d.Take(b.Context(), buf)
+		if err != nil {
+			b.Fatal(err)
+		}
+		taken += n
 	}
 }

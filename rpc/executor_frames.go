@@ -67,6 +67,9 @@ type wireFrame interface {
 // encode makes a message of a known size in memory that is used again once gRPC
 // has sent it.
 func encode(size int, fill func([]byte) []byte) mem.BufferSlice {
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		return mem.BufferSlice{mem.SliceBuffer(fill(make([]byte, 0, size)))}
+	}
 	pool := mem.DefaultBufferPool()
 	buf := pool.Get(size)
 	*buf = fill((*buf)[:0])
@@ -76,6 +79,8 @@ func encode(size int, fill func([]byte) []byte) mem.BufferSlice {
 // downFrame is what a driver sends to an executor.
 type downFrame struct {
 	msg model.ExecutorDown
+	// spare is the memory of the tasks of the last message.
+	spare []model.ExecTask
 	// names are functions that were received before, which saves a string for
 	// each task. Bounded by maxNames.
 	names map[string]string
@@ -118,7 +123,12 @@ func (f *downFrame) unmarshal(data []byte) error {
 		return f.unmarshalGenerated(data)
 	}
 	if tasks > 0 {
-		f.msg.Tasks = make([]model.ExecTask, 0, tasks)
+		clear(f.spare)
+		if tasks > cap(f.spare) {
+			f.spare = make([]model.ExecTask, 0, tasks)
+		}
+		f.msg.Tasks = f.spare[:0]
+		f.spare = f.spare[:min(tasks, cap(f.spare))] // what is to be cleared next time
 	}
 	return eachField(data, func(tag uint64, v fieldValue) error {
 		var err error

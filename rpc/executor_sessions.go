@@ -97,7 +97,8 @@ func (s *executorEnd) send(m model.ExecutorUp) error {
 	return sendError(err)
 }
 
-// Recv blocks for one message; io.EOF is the driver's end without an error.
+// Recv blocks for one message; io.EOF is the driver's end without an error. The
+// list of tasks, but not what they hold, is valid until the next call.
 func (s *executorEnd) Recv() (model.ExecutorDown, error) {
 	if err := s.raw.RecvMsg(&s.in); err != nil {
 		return model.ExecutorDown{}, recvError(err)
