@@ -84,6 +84,7 @@ func (c *cluster) clientSource(t testing.TB) *tlsconf.Source {
 // one each second ask without any retry. SE-10: a worker that is stopped until
 // its certificate has ended comes back by itself.
 func TestSE09RenewedCertificatesBreakNothing(t *testing.T) {
+	skipLong(t)
 	t.Setenv(secureVariable, "1")
 	lifetime, rounds := rotation()
 	c := newCluster(t, size{workers: 2, cores: 1})
