@@ -206,22 +206,25 @@ func (d *Driver) admitContent(ctx context.Context, ref model.ExecutorRef, secret
 	if ref.App != d.App() {
 		return fmt.Errorf("%w: %s asks the driver of %s", model.ErrRefused, ref, d.App())
 	}
-	deadline := time.NewTimer(d.cfg.AnnounceWait)
-	defer deadline.Stop()
+	since := time.Now()
 	tick := time.NewTicker(contentPoll)
 	defer tick.Stop()
 	for {
 		var verdict error
-		if err := d.call(ctx, func(l *loop) { verdict = l.mayRead(ref.Executor, secret) }); err != nil {
+		var awaited time.Duration
+		if err := d.call(ctx, func(l *loop) {
+			verdict, awaited = l.mayRead(ref.Executor, secret), l.awaited(since, time.Now())
+		}); err != nil {
 			return fmt.Errorf("%w: %w", model.ErrUnavailable, err)
 		}
-		if !errors.Is(verdict, errUnannounced) {
+		switch {
+		case !errors.Is(verdict, errUnannounced):
 			return verdict
+		case awaited >= d.cfg.AnnounceWait:
+			return fmt.Errorf("executor %d: %w: %w", ref.Executor, model.ErrNotFound, verdict)
 		}
 		select {
 		case <-tick.C:
-		case <-deadline.C:
-			return fmt.Errorf("executor %d: %w: %w", ref.Executor, model.ErrNotFound, verdict)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

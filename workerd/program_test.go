@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -144,6 +145,29 @@ func TestATransferThatBreaksGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+func TestADriverThatIsGoneIsGivenUpAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, data := programOf(strings.Repeat("0123456789", 1000))
+		c := testCache(t, 1<<20, func(_ context.Context, _ *model.LaunchOrder, offset int64, take func([]byte) error) error {
+			if offset == 0 {
+				return errors.Join(take(data[:100]), fmt.Errorf("%w: cut", model.ErrUnavailable))
+			}
+			return fmt.Errorf("%w: connection refused", model.ErrUnavailable)
+		})
+		began := time.Now()
+		_, err := get(t, c, o)
+		if took := time.Since(began); took < programPatience || took > programPatience+2*backoffMax {
+			t.Errorf("given up after %s, want %s", took, programPatience)
+		}
+		if err == nil || !strings.Contains(err.Error(), "fetch it from the driver at d:1: unavailable: connection refused") {
+			t.Errorf("the reason is %v", err)
+		}
+		if left := c.files(t); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
 func TestAProgramThatIsNotWhatWasAnnouncedLeavesNothingBehind(t *testing.T) {
 	o, data := programOf(strings.Repeat("x", 5000))
 	wrong := bytes.Repeat([]byte("y"), 5000)
@@ -151,9 +175,11 @@ func TestAProgramThatIsNotWhatWasAnnouncedLeavesNothingBehind(t *testing.T) {
 		read programSource
 		want string
 	}{
-		"another program":  {hands(wrong), "has the digest"},
-		"a longer one":     {hands(append(bytes.Clone(data), 'z')), "more than the 5000 bytes"},
-		"a refusal":        {func(context.Context, *model.LaunchOrder, int64, func([]byte) error) error { return model.ErrUnauthenticated }, "unauthenticated"},
+		"another program": {hands(wrong), "has the digest"},
+		"a longer one":    {hands(append(bytes.Clone(data), 'z')), "more than the 5000 bytes"},
+		"a refusal": {func(context.Context, *model.LaunchOrder, int64, func([]byte) error) error {
+			return model.ErrUnauthenticated
+		}, "unauthenticated"},
 		"a driver's error": {func(context.Context, *model.LaunchOrder, int64, func([]byte) error) error { return model.ErrNotFound }, "fetch it from the driver at d:1: not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
