@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -60,6 +61,8 @@ type agent struct {
 	gathering bool
 	effects   []effect
 	waiting   []chan struct{}
+	// busy is since when the agent has been at one round of them; nil while it waits.
+	busy atomic.Pointer[time.Time]
 
 	up     chan<- model.WorkerUp // nil without a session
 	leader string                // gRPC address, "" without a session

@@ -79,6 +79,7 @@ const (
 	followPoll          = 100 * time.Millisecond
 	shutdownTimeout     = 2 * time.Second
 	gossipTimeout       = 3 * time.Second
+	agentPatience       = time.Second // with an agent that is at one thing, before its session waits for it
 	minBeat             = 10 * time.Millisecond
 	maxBeat             = time.Minute
 	minDeath            = 50 * time.Millisecond

@@ -4,6 +4,7 @@ package workerd
 
 import (
 	"context"
+	"time"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -26,6 +27,9 @@ func (a *agent) do(ctx context.Context, f func()) error {
 // together runs first, and whatever else waits for the agent by now, and then syncs the journal once
 // for all of it. Only after that is anything started or reported, and do returns.
 func (a *agent) together(first func()) {
+	began := time.Now()
+	a.busy.Store(&began)
+	defer a.busy.Store(nil)
 	a.gathering = true
 	a.journal.gather()
 	first()
@@ -71,8 +75,15 @@ func (a *agent) withoutStarts(effects []effect, err error) []effect {
 	return out
 }
 
-// order implements sessionOwner. It waits only while maxDownQueue orders have not been looked at.
+// order implements sessionOwner. It waits while maxDownQueue orders have not been looked at, and for
+// an agent that has been at one thing for longer than agentPatience: with a disk that hangs the
+// session must hang too, or the leader would take this worker for one that can launch.
 func (a *agent) order(ctx context.Context, d model.WorkerDown) error {
+	if since := a.busy.Load(); since != nil && time.Since(*since) > agentPatience {
+		if err := a.do(ctx, func() {}); err != nil {
+			return err
+		}
+	}
 	select {
 	case a.orders <- d:
 		return nil

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -134,4 +136,47 @@ func TestOrdersOfASessionThatHasEndedAreNotLost(t *testing.T) {
 		a.together(<-a.calls)
 	}
 	a.jobs.Wait()
+}
+
+func TestTheSessionOfAnAgentWhoseDiskHangsHangsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := gatheringAgent(t)
+		hang := make(chan struct{})
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			a.together(func() { <-hang })
+			a.together(<-a.calls) // the session's, which waits for it
+		}()
+		synctest.Wait()
+		orders := launchesFrom(2)
+		if err := a.order(t.Context(), orders[0]); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(agentPatience + time.Millisecond)
+		taken := make(chan struct{})
+		go func() {
+			defer close(taken)
+			if err := a.order(t.Context(), orders[1]); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-taken:
+			t.Error("an order was taken for an agent that hangs")
+		default:
+		}
+		close(hang)
+		<-over
+		<-taken
+		for len(a.reports.pending) < 1 { // the first order was among what ran together
+			a.together(<-a.calls)
+		}
+		a.finishOrders()
+		for len(a.reports.pending) < 2 {
+			a.together(<-a.calls)
+		}
+		a.jobs.Wait()
+	})
 }
