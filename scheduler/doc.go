@@ -1,6 +1,6 @@
-// Package scheduler decides where executors go: a view in, placements out, by
-// the rules of Spark Standalone (first registered, first served; spread out or
-// consolidated; five orders of workers).
+// Package scheduler decides where drivers and executors go: a view in,
+// placements out, by the rules of Spark Standalone (first registered, first
+// served; spread out or consolidated; five orders of workers).
 //
 // It owns the algorithm, the view that it reads, and an index over that view.
 // It does not own what fits where (model.Fits), how many executors are wanted
@@ -11,7 +11,8 @@
 //
 // index.go makes a pass, queue.go holds who waits, pool.go what is free,
 // order.go says in which order workers are tried, tree.go keeps them in that
-// order, and assign.go hands out cores. ADR 0031 says why it is built so.
+// order, assign.go hands out cores, and drivers.go places drivers. ADR 0031 says
+// why it is built so.
 //
 // masterd and bench import it.
 package scheduler

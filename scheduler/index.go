@@ -32,13 +32,21 @@ type Index struct {
 // NewIndex returns an Index that reads the whole view at its first Plan.
 func NewIndex() *Index { return new(Index) }
 
-// Plan makes one pass over all applications in order of registration and
-// returns what to place, in the order in which executor ids are to be allotted
-// (spark-standalone 1.F; Spark's Master.startExecutorsOnWorkers). An
-// application that cannot be placed reserves nothing and holds nobody up.
-// Secrets are left empty. The view should not be older than that of the call
-// before.
-func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
+// Outcome is what a pass has decided.
+type Outcome struct {
+	// Drivers come first: they take what executors would.
+	Drivers []DriverPlacement
+	// Executors are in the order in which executor ids are to be allotted.
+	// Secrets are left empty.
+	Executors []model.Placement
+}
+
+// Pass makes one pass: over the drivers that wait, then over all applications
+// in order of registration (spark-standalone 1.E and 1.F; Spark's
+// Master.schedule). A driver or application that cannot be placed reserves
+// nothing and holds nobody up. The view should not be older than that of the
+// call before.
+func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 	settings := v.Settings()
 	if changed.All || !ix.read || settings != ix.settings {
 		ix.readAll(v, settings)
@@ -48,8 +56,8 @@ func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 	ix.workers, ix.apps = ix.workers[:0], ix.apps[:0]
 	ix.passes++
 	ix.queue.begin()
-	if w, _ := ix.queue.head(); w.claim == nil {
-		return nil // most passes end without looking at a worker
+	if _, l := ix.queue.head(); l == nil && len(opt.Drivers.Waiting) == 0 {
+		return Outcome{} // most passes end without looking at a worker
 	}
 	if ix.pool == nil {
 		ix.pool = NewPool(settings.WorkerSelectionPolicy)
@@ -57,9 +65,20 @@ func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 	} else {
 		ix.pool.unpark(opt.WorkerBlocked)
 	}
+	var out Outcome
+	out.Drivers = ix.pool.placeDrivers(opt.Drivers, opt.WorkerBlocked)
+	for _, d := range out.Drivers {
+		ix.workers = append(ix.workers, d.Worker)
+	}
 	ps := &pass{ix: ix, view: v, opt: opt}
 	ps.run()
-	return ps.placed
+	out.Executors = ps.placed
+	return out
+}
+
+// Plan is Pass where no drivers wait.
+func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
+	return ix.Pass(v, changed, opt).Executors
 }
 
 // Plan is the first pass of a new Index.

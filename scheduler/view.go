@@ -43,6 +43,8 @@ type Options struct {
 	// reports those that are to be left alone although they want something;
 	// nil = none.
 	AppHeld func(model.AppID) bool
+	// Drivers wait to be placed before any executor.
+	Drivers Drivers
 }
 
 // Changes name the records of a view that may differ from what an Index has
