@@ -12,5 +12,5 @@
 // Nothing here is tuned for the benchmark: daemons are the ordinary binary with
 // its ordinary settings, on a real file system, with every sync.
 //
-// Importers: cmd. It reaches a cluster through client and driver only.
+// Importers: cmd. It reaches a cluster through client, driver and rpc only.
 package bench
