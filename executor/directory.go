@@ -40,10 +40,14 @@ func taskDir(work string, t *model.ExecTask) (string, func() error, error) {
 		return t.Dir, func() error { return nil }, nil
 	}
 	dir := filepath.Join(work, tasksDir, attemptName(t))
-	if err := os.RemoveAll(dir); err != nil {
-		return "", nil, fmt.Errorf("clear the task's directory: %w", err)
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) { // left by an executor that was killed
+		if err := removeTree(dir); err != nil {
+			return "", nil, fmt.Errorf("clear the task's directory: %w", err)
+		}
+		err = os.Mkdir(dir, 0o700)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err != nil {
 		return "", nil, fmt.Errorf("make the task's directory: %w", err)
 	}
 	return dir, func() error { return removeTree(dir) }, nil

@@ -153,7 +153,7 @@ func wait(d time.Duration) {
 func (ps *processes) killOrphansOf(p *process) int {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.killOrphans(func(st procStat) bool { return belongs(p, st) }, p.kin)
+	return ps.killOrphans(orphansOf, func(st procStat) bool { return belongs(p, st) }, p.kin)
 }
 
 // sweep reaps dead orphans and, when no task runs, kills the living ones:
@@ -165,12 +165,13 @@ func (ps *processes) sweep() int {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	idle := len(ps.leaders) == 0
-	return ps.killOrphans(func(procStat) bool { return idle }, nil)
+	return ps.killOrphans(childrenOf, func(procStat) bool { return idle }, nil)
 }
 
-// killOrphans looks once at all direct children that lead no task. mu is held.
-func (ps *processes) killOrphans(mine func(procStat) bool, kin map[int]uint64) int {
-	children, err := childrenOf(os.Getpid())
+// killOrphans looks once at the direct children that list returns and that lead
+// no task. mu is held.
+func (ps *processes) killOrphans(list func(pid int) ([]int, error), mine func(procStat) bool, kin map[int]uint64) int {
+	children, err := list(os.Getpid())
 	if err != nil {
 		ps.logger.Error("cannot look for orphans", "err", err)
 		return 0

@@ -82,6 +82,26 @@ func childrenOf(pid int) ([]int, error) {
 	return childrenByScan(pid)
 }
 
+// orphansOf lists the direct children of a reaper that it has not started
+// itself, at the price of one read: the kernel gives an orphan to the first
+// thread of its reaper that is not ending, which is the main one (find_new_reaper
+// in kernel/exit.c), while what Go starts belongs to the thread that did. Those
+// in the list may be of either kind. Without the kernel's lists it is childrenOf.
+func orphansOf(pid int) ([]int, error) {
+	main := strconv.Itoa(pid)
+	b, err := os.ReadFile("/proc/" + main + "/task/" + main + "/children")
+	if err != nil {
+		return childrenOf(pid)
+	}
+	var out []int
+	for f := range strings.FieldsSeq(string(b)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
 func childrenByScan(parent int) ([]int, error) {
 	all, err := os.ReadDir("/proc")
 	if err != nil {

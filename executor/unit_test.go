@@ -28,7 +28,7 @@ func TestConfigFromEnvReportsEveryProblem(t *testing.T) {
 	good := map[string]string{
 		"HEARTH_APP_ID": "app-20261130061500-0003", "HEARTH_EXECUTOR_ID": "4", "HEARTH_CORES": "2",
 		"HEARTH_MEMORY_MIB": "512", "HEARTH_DRIVER_ADDR": "h:1", "HEARTH_SECRET_FILE": file("secret", "s\n"),
-		"HEARTH_WORKER_ID": "w",
+		"HEARTH_WORKER_ID": "w", "HEARTH_DRIVER_CERT": strings.Repeat("a", 64),
 	}
 	for _, tc := range []struct {
 		name   string
