@@ -14,6 +14,7 @@ import (
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
+	"github.com/hearthd/hearth/driver"
 	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
@@ -210,6 +211,7 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 	// An application with a driver, so that there are session tokens and secrets
 	// of executors.
 	d := c.ownDriver(t, "driver")
+	d.next(t, driver.EventExecutorReady, settleWithin)
 	app := d.App()
 	v := c.awaitRunning(t, app, 1)
 	_, file := belongings(t, running(v)[0].PID, t.TempDir())

@@ -190,7 +190,8 @@ func TestAFailingWriterIsReported(t *testing.T) {
 func TestReleasedSnapshotsOpen(t *testing.T) {
 	t.Parallel()
 	for format, hash := range map[string]string{
-		"format-1": "85d3a6087b6f5d6bf8f3eccbbf53ffbd",
+		"format-1":        "85d3a6087b6f5d6bf8f3eccbbf53ffbd",
+		"format-1-tokens": "00b39bfb4ab3ef515e29bfd4572a3f24",
 	} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
