@@ -48,7 +48,7 @@ help: ## list the targets
 PACKAGES = $$($(GO) list ./... | grep -v '/e2e$$')
 # Where goroutines meet; pure packages gain nothing from the race detector and
 # cost a rebuild each.
-RACE ?= $$($(GO) list ./internal/... | grep -v /testcluster) ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./demo ./cmd/...
+RACE ?= $$($(GO) list ./internal/... | grep -v /testcluster) ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./web/... ./demo ./cmd/...
 
 TEST_TIMEOUT ?= 10m
 RACE_TIMEOUT ?= 15m
@@ -328,8 +328,9 @@ bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
 STATES ?= 100000
 
 .PHONY: property
-property: ## plans of random clusters against the rules read one by one (STATES=n)
-	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestThePlanIsThatOfTheRulesReadOneByOne|TestAnIndexPlansWhatTheRulesSayWhateverHappened)$$' ./scheduler -rapid.checks=$(STATES)
+property: ## plans of random clusters against the rules read one by one, and against the state (STATES=n)
+	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestThePlanIsThatOfTheRulesReadOneByOne|TestAnIndexPlansWhatTheRulesSayWhateverHappened|TestDriversArePlacedAsTheRulesSay)$$' ./scheduler -rapid.checks=$(STATES)
+	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^TestWhatTheSchedulerPlansIsAccepted$$' ./fsm -rapid.checks=1000
 
 .PHONY: bench-launch
 bench-launch: build ## starts of executors beside plain starts of processes (PAIRS=n, BENCH_DIR=directory on a disk)
