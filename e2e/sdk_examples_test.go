@@ -94,6 +94,7 @@ func (c *cluster) disturb(t *testing.T, e *example, done string, pieces int) {
 }
 
 func TestTheExamplePiCountsEveryPointOnceWhileAWorkerAndTheLeaderDie(t *testing.T) {
+	skipLong(t)
 	const batches, points = 150, 2_000_000
 	path := buildExample(t, "pi")
 	c := newCluster(t, size{})
@@ -115,6 +116,7 @@ func TestTheExamplePiCountsEveryPointOnceWhileAWorkerAndTheLeaderDie(t *testing.
 }
 
 func TestTheExampleSweepWritesTheSameTableWhileAWorkerAndTheLeaderDie(t *testing.T) {
+	skipLong(t)
 	const steps = 12
 	path := buildExample(t, "sweep")
 	c := newCluster(t, size{})
