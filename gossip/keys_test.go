@@ -105,7 +105,7 @@ func TestKeysAreExchangedWhileMembersGossip(t *testing.T) {
 	start(t, late)
 	waitStatus(t, 20*time.Second, first, "w4", StatusAlive)
 	for _, key := range [][]byte{one, two} {
-		for _, secret := range []string{base64.StdEncoding.EncodeToString(key), string(key), fmt.Sprint(key)} {
+		for _, secret := range []string{base64.StdEncoding.EncodeToString(key), string(key), fmt.Sprintf("%d", key)} {
 			if strings.Contains(logs.String(), secret) {
 				t.Error("a key is in the log")
 			}

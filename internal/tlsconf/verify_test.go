@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,13 +159,31 @@ func TestTwoAuthoritiesSideBySideLetACertificateBeReplacedAtBothEnds(t *testing.
 	both("the old authority is gone")
 }
 
+// lines collects a log that several goroutines write and read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
 func TestWatchTakesChangedFilesAndWarnsBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := newAuthority(t, "one")
 		dir := t.TempDir()
 		files := ca.issue(t, dir, "m1", Identity{"prod", RoleMaster, "m1"}, time.Now(), time.Now().Add(10*time.Minute))
 		s := load(t, files)
-		var out bytes.Buffer
+		var out lines
 		log := hclog.New(&hclog.LoggerOptions{Output: &out})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
