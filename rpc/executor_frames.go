@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/mem"
@@ -64,21 +65,47 @@ type wireFrame interface {
 	unmarshal(data []byte) error
 }
 
-// encode makes a message of a known size in memory that is used again once gRPC
-// has sent it.
-func encode(size int, fill func([]byte) []byte) mem.BufferSlice {
+// framePool lends the memory of messages of one stream, which gRPC gives back
+// once it has sent them. gRPC's own pool clears a buffer, up to 1 MiB, each time
+// it lends it, which cost more than all the rest. Safe for concurrent use.
+type framePool struct{ buffers sync.Pool }
+
+var _ mem.BufferPool = (*framePool)(nil)
+
+// maxPooledFrame bounds what is kept: a batch of ordinary tasks.
+const maxPooledFrame = 256 << 10
+
+// Get returns memory of that length, with anything in it.
+func (p *framePool) Get(length int) *[]byte {
+	if buf, ok := p.buffers.Get().(*[]byte); ok && cap(*buf) >= length {
+		*buf = (*buf)[:length]
+		return buf
+	}
+	buf := make([]byte, length, max(length, 16<<10))
+	return &buf
+}
+
+// Put takes it back.
+func (p *framePool) Put(buf *[]byte) {
+	if cap(*buf) <= maxPooledFrame {
+		p.buffers.Put(buf)
+	}
+}
+
+// encode makes a message of a known size.
+func (p *framePool) encode(size int, fill func([]byte) []byte) mem.BufferSlice {
 	if mem.IsBelowBufferPoolingThreshold(size) {
 		return mem.BufferSlice{mem.SliceBuffer(fill(make([]byte, 0, size)))}
 	}
-	pool := mem.DefaultBufferPool()
-	buf := pool.Get(size)
+	buf := p.Get(size)
 	*buf = fill((*buf)[:0])
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}
+	return mem.BufferSlice{mem.NewBuffer(buf, p)}
 }
 
 // downFrame is what a driver sends to an executor.
 type downFrame struct {
-	msg model.ExecutorDown
+	msg  model.ExecutorDown
+	pool framePool
 	// spare is the memory of the tasks of the last message.
 	spare []model.ExecTask
 	// names are functions that were received before, which saves a string for
@@ -104,7 +131,7 @@ func (f *downFrame) marshal() (mem.BufferSlice, bool) {
 		}
 		size += sizeVarint(downTasks) + protowire.SizeBytes(sizeCall(t))
 	}
-	return encode(size, func(b []byte) []byte {
+	return f.pool.encode(size, func(b []byte) []byte {
 		for i := range m.Tasks {
 			b = appendCall(b, &m.Tasks[i])
 		}
@@ -220,7 +247,8 @@ func appendCall(b []byte, t *model.ExecTask) []byte {
 
 // upFrame is what an executor sends to its driver.
 type upFrame struct {
-	msg model.ExecutorUp
+	msg  model.ExecutorUp
+	pool framePool
 }
 
 func (f *upFrame) generated() proto.Message { return executorUpToWire(f.msg) }
@@ -238,7 +266,7 @@ func (f *upFrame) marshal() (mem.BufferSlice, bool) {
 		}
 		size += sizeVarint(upResults) + protowire.SizeBytes(sizeResult(r))
 	}
-	return encode(size, func(b []byte) []byte {
+	return f.pool.encode(size, func(b []byte) []byte {
 		for i := range m.Results {
 			b = appendResult(b, &m.Results[i])
 		}
