@@ -319,6 +319,14 @@ bench-place: build bench-peers ## durable placements beside etcd, in turns (PAIR
 	bin/hearth bench place --dir $(BENCH_DIR) --pairs $(PAIRS) \
 		--etcd "$$(ls $(CACHE)/peers/etcd 2>/dev/null)" --memraft "$$(ls $(CACHE)/peers/memraft 2>/dev/null)"
 
+.PHONY: bench-tasks
+bench-tasks: build ## tasks beside a gRPC stream, in turns (PAIRS=n, BENCH_DIR=directory on a disk)
+	bin/hearth bench tasks --dir $(BENCH_DIR) --pairs $(PAIRS)
+
+.PHONY: bench-run
+bench-run: build ## shell tasks beside xargs and GNU parallel, in turns (PAIRS=n, BENCH_DIR=directory on a disk)
+	bin/hearth bench run --dir $(BENCH_DIR) --pairs $(PAIRS)
+
 .PHONY: bench-decide
 bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
 	bin/hearth bench decide --pairs $(PAIRS)

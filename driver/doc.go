@@ -29,6 +29,9 @@
 // retries), or how a task is run (package executor). A change of leader is
 // invisible here: client.DriverSession reconnects.
 //
+// Calls of functions are sent ahead of the slots of an executor, in batches
+// (window.go, ADR 0025); processes are not.
+//
 // All state belongs to one goroutine, the loop of Run. Each connected executor
 // has a sender, a receiver and a fetcher; no task has a goroutine.
 //

@@ -8,6 +8,10 @@
 // workers or applications: who may run what is decided before it is started,
 // and which task runs again elsewhere is decided by the driver.
 //
+// Tasks are processes, or calls of functions that the executor's program has
+// registered. Those run on a fixed set of goroutines, one for each slot, and wait
+// here for their turn (calls.go).
+//
 // A driver that cannot be reached changes nothing at first: tasks run on, and
 // the executor comes back as the same executor with everything it holds. Only
 // after DriverTimeout without a word it kills its tasks and ends.
