@@ -338,9 +338,9 @@ func TestCallsOfALostExecutorRunElsewhere(t *testing.T) {
 
 func TestABroadcastValueTravelsOncePerExecutorUntilItIsReleased(t *testing.T) {
 	var mu sync.Mutex
-	got := map[model.ExecutorID]map[*int]int{} // where the value was, and how often
+	got := map[model.ExecutorID]map[*string]int{} // where the value was, and how often
 	ran(t, []int{4, 4}, func(p *Program) func(context.Context, *App) error {
-		use := Register(p, "use", func(ctx context.Context, ref Ref[[]int]) (int, error) {
+		use := Register(p, "use", func(ctx context.Context, ref Ref[[]string]) (int, error) {
 			v, err := ref.Get(ctx)
 			if err != nil {
 				return 0, err
@@ -349,17 +349,17 @@ func TestABroadcastValueTravelsOncePerExecutorUntilItIsReleased(t *testing.T) {
 			defer mu.Unlock()
 			id := Executor(ctx).ID
 			if got[id] == nil {
-				got[id] = map[*int]int{}
+				got[id] = map[*string]int{}
 			}
 			got[id][&v[0]]++
-			return len(v), nil
+			return len(strings.Join(v, "")), nil
 		})
 		return func(ctx context.Context, app *App) error {
-			b, err := NewBroadcast(app, make([]int, 300_000))
+			b, err := NewBroadcast(app, []string{strings.Repeat("x", 300_000), strings.Repeat("y", 300_000)}) // several messages
 			if err != nil {
 				return err
 			}
-			refs := make([]Ref[[]int], 200)
+			refs := make([]Ref[[]string], 200)
 			for i := range refs {
 				refs[i] = b.Ref()
 			}
@@ -368,8 +368,8 @@ func TestABroadcastValueTravelsOncePerExecutorUntilItIsReleased(t *testing.T) {
 				return err
 			}
 			for _, n := range sizes {
-				if n != 300_000 {
-					t.Fatalf("a value of %d numbers", n)
+				if n != 600_000 {
+					t.Fatalf("a value of %d bytes", n)
 				}
 			}
 			for id, where := range got {

@@ -260,8 +260,11 @@ func TestTheOldestProgramThatNothingRunsMakesRoom(t *testing.T) {
 	has("acd")
 	// c is the oldest but runs; a is held by a launch.
 	c.inUse = func(f fs.FileInfo) (bool, error) { return f.Name() == orders["c"].Spec.Program.SHA256, nil }
-	_, release, err := c.get(t.Context(), orders["a"], func() {})
+	held, release, err := c.get(t.Context(), orders["a"], func() {})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(held, time.Time{}, time.Unix(1, 0)); err != nil { // it was used longest ago
 		t.Fatal(err)
 	}
 	use("e")
