@@ -161,6 +161,7 @@ func exclusives() []Exclusive {
 		{"github.com/hashicorp/hcl/...", []string{"config"}, "settings are read in one place"},
 		{"internal/simnet", []string{"internal/testcluster"}, testsOnly},
 		{"internal/testcluster", nil, testsOnly},
+		{"internal/testca", nil, testsOnly},
 		{"internal/archtest", nil, testsOnly},
 		{"e2e", nil, testsOnly},
 		{"e2e/history", nil, testsOnly},
