@@ -3,7 +3,6 @@ package masterd
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -83,16 +82,4 @@ func (a *access) unknown(commit uint64) error {
 		}
 	}
 	return model.ErrNotFound
-}
-
-// AuthorizeHTTP lets requests through to next that may do what needs the role
-// want; others get 401 or 403 with the reason, and are noted in the audit trail.
-func (m *Master) AuthorizeHTTP(want model.Role, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := rpc.AuthorizeHTTP(m.access, r, want); err != nil {
-			rpc.RefuseHTTP(w, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

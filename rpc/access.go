@@ -180,3 +180,13 @@ func auditLineFromWire(p *pb.AuditLine) model.AuditLine {
 		Action: p.GetAction(), Object: p.GetObject(), Outcome: p.GetOutcome(), Reason: p.GetReason(), Count: p.GetCount(),
 	}
 }
+
+// AccessOf calls the access services of the master that svc calls, which is a
+// client of ClusterClient.
+func AccessOf(svc ClusterService) (AccessService, error) {
+	c, ok := svc.(*clusterClient)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T is no client of a master", model.ErrInvalid, svc)
+	}
+	return AccessClient(c.conn), nil
+}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -29,19 +28,6 @@ func AuthorizeHTTP(policy AccessPolicy, r *http.Request, want model.Role) (Calle
 		policy.Note(line)
 	}
 	return c, err
-}
-
-// RefuseHTTP answers a request that AuthorizeHTTP has turned away.
-func RefuseHTTP(w http.ResponseWriter, err error) {
-	code := http.StatusServiceUnavailable
-	switch {
-	case errors.Is(err, model.ErrUnauthenticated):
-		code = http.StatusUnauthorized
-		w.Header().Set("WWW-Authenticate", `Bearer realm="hearth"`)
-	case errors.Is(err, model.ErrRefused):
-		code = http.StatusForbidden
-	}
-	http.Error(w, err.Error(), code)
 }
 
 func httpCaller(policy AccessPolicy, r *http.Request) (Caller, error) {
