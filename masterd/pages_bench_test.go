@@ -47,7 +47,7 @@ func largeState(tb testing.TB) *fsm.FSM {
 	for n := 0; n < 10_000; n += batch {
 		var cmds []*replogv1.Command
 		for i := range batch {
-			spec := model.AppSpec{Name: fmt.Sprintf("app %d", n+i), Kind: model.AppKindCommand, Command: model.Command{Argv: []string{"true"}}, Executors: 2, Profile: model.Profile{Cores: 1, MemoryMiB: 64}}
+			spec := model.AppSpec{Name: fmt.Sprintf("app %d", n+i), Kind: model.AppKindCommand, Restart: model.RestartAlways, Command: model.Command{Argv: []string{"true"}}, Executors: 2, Profile: model.Profile{Cores: 1, MemoryMiB: 64}}
 			cmds = append(cmds, &replogv1.Command{Kind: &replogv1.Command_RegisterApp{RegisterApp: &replogv1.RegisterApp{Spec: fsm.SpecToProto(spec), Token: randomHex(16)}}})
 		}
 		var plan []model.Placement

@@ -37,6 +37,8 @@ func (b *Board) Snapshot() (*Snapshot, error) {
 		return nil, fmt.Errorf("look at the state: %w", err)
 	}
 	snap.sums = snap.sumUp()
+	snap.newest = append(newestFirst(snap.Cluster.Apps), snap.Ended...)
+	snap.trouble = troubleFirst(snap.Cluster.Workers)
 	b.snap, b.taken, b.cost = &snap, time.Now(), time.Since(began)
 	return b.snap, nil
 }

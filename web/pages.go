@@ -20,8 +20,8 @@ func (h *Handler) overview(w http.ResponseWriter, _ *http.Request, s *Snapshot) 
 	all := func(path string) query { return query{Page: 1, Rows: overviewRows, path: path} }
 	h.render(w, http.StatusOK, "overview", frame{Title: "Overview", Nav: "overview", Snap: s, Body: overviewBody{
 		Totals: s.totals(), Masters: s.Cluster.Masters,
-		Workers: workerPage(troubleFirst(s.Cluster.Workers), all("/workers")),
-		Apps:    appPage(newestFirst(s.Cluster.Apps), all("/apps")),
+		Workers: workerPage(s.trouble, all("/workers")),
+		Apps:    appPage(s.newest[:len(s.Cluster.Apps)], all("/apps")),
 		Ended:   appPage(s.Ended, all("/apps")),
 	}})
 	return nil
@@ -84,9 +84,8 @@ func (h *Handler) worker(w http.ResponseWriter, r *http.Request, s *Snapshot) er
 
 // apps lists applications: active ones newest first, then the ended ones that are kept.
 func (h *Handler) apps(w http.ResponseWriter, r *http.Request, s *Snapshot) error {
-	list := append(newestFirst(s.Cluster.Apps), s.Ended...)
 	h.render(w, http.StatusOK, "apps", frame{Title: "Applications", Nav: "apps", Snap: s, Body: listBody[model.AppView]{
-		Totals: s.totals(), Table: appPage(list, readQuery(r)), States: texts(model.AppStates()),
+		Totals: s.totals(), Table: appPage(s.newest, readQuery(r)), States: texts(model.AppStates()),
 	}})
 	return nil
 }

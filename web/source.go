@@ -39,7 +39,11 @@ type Snapshot struct {
 	// Taken is when it was made, by the master's wall clock; ages are shown relative to it.
 	Taken time.Time
 
-	sums Totals
+	// What every page would make anew of it otherwise: sums, all applications
+	// with the active ones newest first, workers with those in trouble first.
+	sums    Totals
+	newest  []model.AppView
+	trouble []model.WorkerView
 }
 
 // Gate decides who may look.
