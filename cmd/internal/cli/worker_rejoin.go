@@ -38,7 +38,7 @@ func newWorkerRejoin(s Streams) *cobra.Command {
 		Example: "  hearth worker rejoin --data-dir /var/lib/hearth",
 		Args:    cobra.NoArgs,
 	}
-	flags.bind(cmd, "masters", "tls-ca-file", "tls-cert-file", "tls-key-file")
+	flags.bind(cmd, "masters", "tls-dir", "tls-ca-file", "tls-cert-file", "tls-key-file")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		conf, err := flags.load(cmd, s)
