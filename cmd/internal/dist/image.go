@@ -199,14 +199,11 @@ func (im image) config(diff string) imageConfig {
 			Volumes:      map[string]struct{}{imageHome: {}},
 			WorkingDir:   imageHome,
 			StopSignal:   "SIGTERM",
-			Labels:       map[string]string{},
+			Labels:       im.labels(),
 		},
 	}
 	for _, p := range ports() {
 		c.Config.ExposedPorts[p] = struct{}{}
-	}
-	for name, value := range im.labels() {
-		c.Config.Labels[name] = value
 	}
 	return c
 }
