@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hearthd/hearth/bench"
 	"github.com/hearthd/hearth/demo"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd"
@@ -30,6 +31,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 		{"audit", auditView{}},
 		{"audit -f, for each line", model.AuditView{}},
 		{"ca show", caView{}},
+		{"bench", bench.Report{}},
 		{"demo --keep --no-job", demo.Cluster{}},
 		{"kill, operator raft transfer, operator raft leave", doneView{}},
 		{"operator gossip keys", gossipKeysView{}},
@@ -74,6 +76,10 @@ func fields(b *strings.Builder, indent string, t reflect.Type) {
 			options = ", " + options
 		}
 		kind, nested := kindOf(f.Type)
+		if f.Anonymous && name == "" { // its fields are ours in JSON
+			fields(b, indent, nested)
+			continue
+		}
 		fmt.Fprintf(b, "%s%s: %s%s\n", indent, name, kind, options)
 		if nested != nil {
 			fields(b, indent+"  ", nested)
@@ -98,6 +104,8 @@ func kindOf(t reflect.Type) (kind string, nested reflect.Type) {
 		return "boolean", nil
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return "integer", nil
+	case reflect.Float64:
+		return "number", nil
 	default:
 		return "UNEXPECTED " + t.String(), nil
 	}
