@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -59,7 +57,7 @@ type Program struct {
 // registered is one function without its types.
 type registered func(env *ExecutorEnv) executor.Function
 
-// NewProgram lets setup describe a program and reports everything that is wrong
+// newProgram lets setup describe a program and reports everything that is wrong
 // with the description; errors wrap model.ErrInvalid. Main does it for you.
 func newProgram(setup func(*Program)) (*Program, *standardFlags, error) {
 	p := &Program{functions: make(map[string]registered), flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
@@ -94,9 +92,6 @@ func (p *Program) Configure(check func() error) { p.configure = check }
 // already. They are parsed in the driver only: in an executor they keep their
 // defaults, so a function must get what it needs as an argument or a broadcast.
 func (p *Program) Flags() *pflag.FlagSet { return p.flags }
-
-// names lists the functions, sorted.
-func (p *Program) names() []string { return slices.Sorted(maps.Keys(p.functions)) }
 
 // executorFunctions makes the functions of one executor.
 func (p *Program) executorFunctions(env *ExecutorEnv) map[string]executor.Function {
