@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -72,6 +73,9 @@ var update = flag.Bool("update", false, "record the present schema")
 func fields(b *strings.Builder, indent string, t reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		if options != "" {
 			options = ", " + options
 		}
@@ -89,6 +93,9 @@ func fields(b *strings.Builder, indent string, t reflect.Type) {
 
 // kindOf names a type as JSON has it, and returns the struct in it.
 func kindOf(t reflect.Type) (kind string, nested reflect.Type) {
+	if t == reflect.TypeFor[time.Time]() {
+		return "time", nil
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		return "object", t
