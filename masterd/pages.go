@@ -72,7 +72,7 @@ func (s pageSource) OnWorker(id model.WorkerID) []model.ExecutorView {
 
 // ReadLog streams the output of an executor from its worker.
 func (s pageSource) ReadLog(ctx context.Context, req rpc.LogRequest, send func(rpc.LogChunk) error) error {
-	return clusterService{s.m}.ReadLog(ctx, req, send)
+	return clusterService(s).ReadLog(ctx, req, send)
 }
 
 // Unready says why this master is not ready.
