@@ -40,7 +40,7 @@ type launchDriver struct {
 type executorServer struct {
 	addr    string
 	cancel  context.CancelFunc
-	stopped chan error
+	stopped chan struct{} // closed when it serves no more
 
 	mu      sync.Mutex
 	drivers map[model.AppID]*launchDriver
@@ -54,11 +54,14 @@ func serveExecutors(ctx context.Context) (*executorServer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &executorServer{
-		addr: l.Addr().String(), cancel: cancel, stopped: make(chan error, 1),
+		addr: l.Addr().String(), cancel: cancel, stopped: make(chan struct{}),
 		drivers: make(map[model.AppID]*launchDriver), changed: make(chan struct{}),
 	}
 	server := rpc.NewServer(rpc.ServerConfig{Listener: l}, rpc.Services{Executors: s})
-	go func() { s.stopped <- server.Run(ctx) }()
+	go func() {
+		defer close(s.stopped)
+		_ = server.Run(ctx) // were it to fail, executors would not register in time
+	}()
 	return s, nil
 }
 

@@ -65,7 +65,7 @@ func Tasks(ctx context.Context, cfg TasksConfig) (r *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b := &tasks{cfg: cfg, dir: dir, report: NewReport("tasks")}
-	defer b.stop()
+	defer b.stop(ctx)
 	if err := b.start(ctx); err != nil {
 		return nil, err
 	}
@@ -139,9 +139,9 @@ func (b *tasks) start(ctx context.Context) (err error) {
 	return err
 }
 
-func (b *tasks) stop() {
-	b.single.stop()
-	b.batched.stop()
+func (b *tasks) stop(ctx context.Context) {
+	b.single.stop(ctx)
+	b.batched.stop(ctx)
 	b.echo.stop()
 	b.cluster.stop()
 	if b.client != nil {

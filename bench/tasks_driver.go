@@ -27,7 +27,8 @@ func Functions() map[string]executor.Function {
 type taskDriver struct {
 	drv     *driver.Driver
 	cancel  context.CancelFunc
-	ended   chan error
+	ended   chan struct{} // closed when it has ended
+	err     error         // why; after ended
 	payload []byte
 	tasks   []driver.Task
 	results []driver.Result
@@ -53,39 +54,41 @@ func startTaskDriver(ctx context.Context, c *client.Client, batch int) (*taskDri
 	}
 	rctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d := &taskDriver{
-		drv: drv, cancel: cancel, ended: make(chan error, 1), payload: make([]byte, payloadBytes),
+		drv: drv, cancel: cancel, ended: make(chan struct{}), payload: make([]byte, payloadBytes),
 		tasks: make([]driver.Task, taskWindow), results: make([]driver.Result, taskWindow),
 	}
 	for i := range d.tasks {
 		d.tasks[i] = driver.Task{Function: echoFunction, Argument: d.payload}
 	}
-	go func() { d.ended <- drv.Run(rctx) }()
+	go func() {
+		defer close(d.ended)
+		d.err = drv.Run(rctx)
+	}()
 	limit := time.NewTimer(startLimit)
 	defer limit.Stop()
 	for range taskExecutors {
 		select {
 		case <-ready:
-		case err := <-d.ended:
-			d.ended <- err
-			d.stop()
-			return nil, fmt.Errorf("the driver has ended before its executors were there: %w", err)
+		case <-d.ended:
+			d.stop(ctx)
+			return nil, fmt.Errorf("the driver has ended before its executors were there: %w", d.err)
 		case <-limit.C:
-			d.stop()
+			d.stop(ctx)
 			return nil, fmt.Errorf("no %d executors within %s", taskExecutors, startLimit)
 		case <-ctx.Done():
-			d.stop()
+			d.stop(ctx)
 			return nil, ctx.Err()
 		}
 	}
 	return d, nil
 }
 
-// stop ends the application, and with it the executors.
-func (d *taskDriver) stop() {
+// stop ends the application, and with it the executors, even if ctx has ended.
+func (d *taskDriver) stop(ctx context.Context) {
 	if d == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	_ = d.drv.Finish(ctx, model.AppFinished, "", 0) // it may have ended
 	d.cancel()
