@@ -257,7 +257,7 @@ func (a *App) begin(ctx context.Context, t Task, retry *Retry, done func(*Result
 	if err := a.enter(c); err != nil {
 		return nil, err
 	}
-	if err := c.submit(); err != nil {
+	if err := c.submit(); err != nil { //nolint:contextcheck // a task is cancelled after its call's context has ended
 		if !c.claim() {
 			return c, nil // the end of the driver was quicker: done has it
 		}

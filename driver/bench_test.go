@@ -23,7 +23,7 @@ func benchRig(b *testing.B, change func(*Config)) *Driver {
 	ready := make(chan struct{}, 2)
 	registered := make(chan struct{})
 	cfg.Observer = func(e Event) {
-		switch e.Kind { //nolint:exhaustive // the others do not matter
+		switch e.Kind { // the others do not matter
 		case EventExecutorReady:
 			ready <- struct{}{}
 		case EventRegistered:

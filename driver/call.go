@@ -123,7 +123,7 @@ func Call[A, R any](ctx context.Context, app *App, fn Func[A, R], arg A, opts ..
 		r := replyOf(fn, raw)
 		return r.Value, r.Err
 	case <-ctx.Done():
-		app.cancelCalls(c)
+		app.cancelCalls(c) //nolint:contextcheck // ctx has ended
 		return zero, c.cause()
 	}
 }
@@ -186,7 +186,7 @@ func Stream[A, R any](ctx context.Context, app *App, fn Func[A, R], args iter.Se
 			ready: make(chan struct{}, 1), fed: make(chan struct{}),
 		}
 		s.slots = make(chan struct{}, s.opts.ahead)
-		defer s.abandon()
+		defer s.abandon() //nolint:contextcheck // tasks are cancelled after ctx has ended
 		go s.feed(ctx, args)
 		fed := s.fed
 		for {
@@ -270,7 +270,7 @@ func (s *stream[A, R]) start(ctx context.Context, index int, arg A) bool {
 	}
 	s.mu.Unlock()
 	if over {
-		s.app.cancelCalls(c)
+		s.app.cancelCalls(c) //nolint:contextcheck // ctx has ended
 	}
 	return !over
 }

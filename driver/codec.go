@@ -131,8 +131,7 @@ func (c *typeCheck) check(t reflect.Type, path string) error {
 }
 
 func (c *typeCheck) fields(t reflect.Type, path string) error {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.Tag.Get("json") == "-" && !c.complex {
 			continue // left out on purpose
 		}
@@ -157,8 +156,8 @@ type (
 func codecFor[T any](c Codec) (encoder[T], decoder[T], error) {
 	t := reflect.TypeFor[T]()
 	if t == reflect.TypeFor[[]byte]() {
-		return func(v T) ([]byte, error) { return any(v).([]byte), nil }, //nolint:forcetypeassert,errcheck // T is []byte
-			func(data []byte) (T, error) { return any(data).(T), nil }, nil //nolint:forcetypeassert,errcheck // T is []byte
+		return func(v T) ([]byte, error) { return any(v).([]byte), nil }, //nolint:forcetypeassert // T is []byte
+			func(data []byte) (T, error) { return any(data).(T), nil }, nil //nolint:forcetypeassert // T is []byte
 	}
 	p := reflect.PointerTo(t)
 	if t.Kind() != reflect.Interface && p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) {
@@ -176,10 +175,10 @@ func codecFor[T any](c Codec) (encoder[T], decoder[T], error) {
 }
 
 func encodeSelf[T any](v T) ([]byte, error) {
-	return any(&v).(encoding.BinaryMarshaler).MarshalBinary() //nolint:forcetypeassert,errcheck // see codecFor
+	return any(&v).(encoding.BinaryMarshaler).MarshalBinary() //nolint:forcetypeassert // see codecFor
 }
 
 func decodeSelf[T any](data []byte) (v T, err error) {
-	err = any(&v).(encoding.BinaryUnmarshaler).UnmarshalBinary(data) //nolint:forcetypeassert,errcheck // see codecFor
+	err = any(&v).(encoding.BinaryUnmarshaler).UnmarshalBinary(data) //nolint:forcetypeassert // see codecFor
 	return v, err
 }

@@ -123,7 +123,7 @@ func (c *contentCache) item(key contentKey) (*cachedContent, rpc.ContentService,
 func (c *contentCache) fetch(ctx context.Context, service rpc.ContentService, digest string, size int64) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.lifetime, cancel)()
+	defer context.AfterFunc(c.lifetime, cancel)() //nolint:contextcheck // the transfer ends with the executor too
 	if size < 0 || size > MaxBroadcastBytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", model.ErrTooLarge, size, MaxBroadcastBytes)
 	}

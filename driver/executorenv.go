@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -111,8 +112,8 @@ func (e *ExecutorEnv) close() error {
 	e.lock <- struct{}{}
 	defer func() { <-e.lock }()
 	errs := []error{e.contents.close()}
-	for i := len(e.opened) - 1; i >= 0; i-- {
-		errs = append(errs, e.opened[i]())
+	for _, shut := range slices.Backward(e.opened) {
+		errs = append(errs, shut())
 	}
 	e.opened = nil
 	return errors.Join(errs...)
@@ -171,7 +172,7 @@ func (l *Local[T]) Get(ctx context.Context) (T, error) {
 		out, _ := (*v).(T)
 		return out, nil
 	}
-	out, err := l.open(env.lifetime, env)
+	out, err := l.open(env.lifetime, env) //nolint:contextcheck // the state outlives the call that makes it
 	if err != nil {
 		return zero, fmt.Errorf("make local state: %w", err)
 	}

@@ -190,7 +190,7 @@ func (d *program) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return CodeUsage, err
 	}
-	defer exe.Close() //nolint:errcheck // read only
+	defer exe.Close() // read only
 	drv, err := New(d.cfg)
 	if err != nil {
 		return CodeUsage, err
@@ -335,7 +335,8 @@ func (d *program) drive(ctx context.Context, drv *Driver) (int, error) {
 		return CodeFault, err
 	case <-ctx.Done():
 		stopDriver()
-		return CodeInterrupted, d.unregister(ctx, drv, <-driverErr)
+		<-drv.done
+		return CodeInterrupted, d.unregister(ctx, drv)
 	}
 	joined.Go(func() { d.notice(pctx, app) })
 	if d.dynamic != nil {
@@ -344,11 +345,11 @@ func (d *program) drive(ctx context.Context, drv *Driver) (int, error) {
 	err := d.p.run(pctx, app)
 	cause := context.Cause(pctx)
 	cancel(nil)
-	return d.end(ctx, app, err, cause, stopDriver, driverErr)
+	return d.end(ctx, app, err, cause, stopDriver)
 }
 
 // unregister ends an application whose registration won the race with a signal.
-func (d *program) unregister(ctx context.Context, drv *Driver, _ error) error {
+func (d *program) unregister(ctx context.Context, drv *Driver) error {
 	app := drv.App()
 	if app == "" {
 		return nil
@@ -363,7 +364,7 @@ func (d *program) unregister(ctx context.Context, drv *Driver, _ error) error {
 
 // end tells the cluster what came of the application. cause is why the context of
 // the driver's part has ended, if it has.
-func (d *program) end(ctx context.Context, app *App, err, cause error, stopDriver func(), driverErr <-chan error) (int, error) {
+func (d *program) end(ctx context.Context, app *App, err, cause error, stopDriver func()) (int, error) {
 	state, reason, code := model.AppFinished, "", CodeOK
 	var ended *AppEndedError
 	switch {
@@ -371,7 +372,7 @@ func (d *program) end(ctx context.Context, app *App, err, cause error, stopDrive
 	case errors.As(cause, &ended), cause != nil && ctx.Err() == nil:
 		// The driver itself has ended: nothing is left to tell.
 		stopDriver()
-		<-driverErr
+		<-app.drv.done
 		return CodeFault, cause
 	case ctx.Err() != nil:
 		state, reason, code = model.AppFailed, "interrupted", CodeInterrupted
@@ -385,7 +386,7 @@ func (d *program) end(ctx context.Context, app *App, err, cause error, stopDrive
 	if ferr := app.drv.Finish(fctx, state, reason, code); ferr != nil && !errors.Is(ferr, model.ErrEnded) {
 		d.log.Warn("the cluster was not told that the application is over: it ends it by itself", "app", string(app.ID()), "err", ferr)
 	}
-	<-driverErr
+	<-app.drv.done
 	if code == CodeInterrupted {
 		err = nil // the user knows
 	}

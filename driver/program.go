@@ -96,8 +96,8 @@ func (p *Program) Flags() *pflag.FlagSet { return p.flags }
 // executorFunctions makes the functions of one executor.
 func (p *Program) executorFunctions(env *ExecutorEnv) map[string]executor.Function {
 	out := make(map[string]executor.Function, len(p.functions))
-	for name, make := range p.functions {
-		out[name] = make(env)
+	for name, bind := range p.functions {
+		out[name] = bind(env)
 	}
 	return out
 }
