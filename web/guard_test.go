@@ -76,24 +76,26 @@ func TestABrowserLogsInWithATokenThatScriptsAndOtherSitesDoNotSee(t *testing.T) 
 		t.Fatalf("status %d", w.Code)
 	}
 	wants(t, w.Body.String(), `name="token"`, `value="/apps?q=x"`, `method="post"`)
-	send := func(token, next string, change ...func(*http.Request)) *http.Response {
+	send := func(token, next string, change ...func(*http.Request)) (status int, to string, cookies []*http.Cookie) {
 		form := url.Values{"token": {token}, "next": {next}}.Encode()
-		return ask(h, http.MethodPost, "/login", append(change, func(r *http.Request) {
+		r := ask(h, http.MethodPost, "/login", append(change, func(r *http.Request) {
 			r.Body = readCloser{strings.NewReader(form)}
 			r.ContentLength = int64(len(form))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		})...).Result()
+		defer func() { _ = r.Body.Close() }()
+		return r.StatusCode, r.Header.Get("Location"), r.Cookies()
 	}
 	for _, token := range []string{"", "wrong", "weak"} {
-		if r := send(token, "/"); r.StatusCode != http.StatusForbidden || len(r.Cookies()) != 0 {
-			t.Errorf("token %q: status %d with %d cookies", token, r.StatusCode, len(r.Cookies()))
+		if status, _, cookies := send(token, "/"); status != http.StatusForbidden || len(cookies) != 0 {
+			t.Errorf("token %q: status %d with %d cookies", token, status, len(cookies))
 		}
 	}
-	r := send("right", "/apps?q=x")
-	if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/apps?q=x" || len(r.Cookies()) != 1 {
-		t.Fatalf("status %d to %q with %d cookies", r.StatusCode, r.Header.Get("Location"), len(r.Cookies()))
+	status, to, cookies := send("right", "/apps?q=x")
+	if status != http.StatusSeeOther || to != "/apps?q=x" || len(cookies) != 1 {
+		t.Fatalf("status %d to %q with %d cookies", status, to, len(cookies))
 	}
-	c := r.Cookies()[0]
+	c := cookies[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
 		t.Errorf("cookie %+v", c)
 	}
@@ -101,13 +103,13 @@ func TestABrowserLogsInWithATokenThatScriptsAndOtherSitesDoNotSee(t *testing.T) 
 		t.Errorf("with the cookie: status %d", w.Code)
 	}
 	for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)"} {
-		if r := send("right", next); r.Header.Get("Location") != "/" {
-			t.Errorf("the login leads to %q for %q", r.Header.Get("Location"), next)
+		if _, to, _ := send("right", next); to != "/" {
+			t.Errorf("the login leads to %q for %q", to, next)
 		}
 	}
 	foreign := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
-	if r := send("right", "/", foreign); r.StatusCode != http.StatusForbidden || len(r.Cookies()) != 0 {
-		t.Errorf("from another site: status %d", r.StatusCode)
+	if status, _, cookies := send("right", "/", foreign); status != http.StatusForbidden || len(cookies) != 0 {
+		t.Errorf("from another site: status %d", status)
 	}
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,9 +55,7 @@ func trim(s string, limit int) string {
 // with is a link to the same table with one value changed; "" removes it.
 func (q query) with(name, value string) string {
 	v := url.Values{}
-	for k, old := range q.values {
-		v[k] = old
-	}
+	maps.Copy(v, q.values)
 	if value == "" {
 		v.Del(name)
 	} else {

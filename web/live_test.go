@@ -15,7 +15,7 @@ import (
 )
 
 // viewer is a browser that follows the pages through a pipe in the bubble.
-func viewer(t *testing.T, ctx context.Context, h http.Handler) (events <-chan string) {
+func viewer(ctx context.Context, t *testing.T, h http.Handler) (events <-chan string) {
 	t.Helper()
 	out := make(chan string, 1000)
 	w := &eventWriter{ResponseRecorder: httptest.NewRecorder(), out: out}
@@ -49,7 +49,7 @@ func TestAViewerIsToldOfChangesAndNotOfEachOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		ctx, cancel := context.WithCancel(t.Context())
-		events := viewer(t, ctx, handlerOf(s))
+		events := viewer(ctx, t, handlerOf(s))
 		time.Sleep(2 * time.Second)
 		if got := drain(events); strings.Count(got, "event: change") != 1 || !strings.Contains(got, "retry:") {
 			t.Errorf("at first: %q, want one change", got)
@@ -84,7 +84,7 @@ func TestTheNumberOfViewersIsBounded(t *testing.T) {
 		h := handlerOf(newFake())
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxViewers {
-			viewer(t, ctx, h)
+			viewer(ctx, t, h)
 		}
 		synctest.Wait()
 		w := ask(h, http.MethodGet, "/events")

@@ -52,8 +52,7 @@ func schemaOf(t reflect.Type, prefix string, out map[string]string) {
 // jsonFields collects the fields that encoding/json writes: of two with the same JSON name the outer one.
 func jsonFields(t reflect.Type, out map[string]reflect.Type) {
 	for _, embedded := range []bool{true, false} {
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if f.Anonymous != embedded {
 				continue
 			}
@@ -87,8 +86,9 @@ func jsonType(t reflect.Type) (kind string, nested reflect.Type) {
 		return "object", t
 	case reflect.Pointer:
 		return jsonType(t.Elem())
+	default:
+		panic(fmt.Sprintf("no JSON type for %s", t))
 	}
-	panic(fmt.Sprintf("no JSON type for %s", t))
 }
 
 func (h *Handler) v1Schema(w http.ResponseWriter, _ *http.Request) error {
