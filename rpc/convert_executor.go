@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"github.com/hearthd/hearth/model"
 	pb "github.com/hearthd/hearth/proto/cluster/v1"
 )
@@ -29,7 +27,7 @@ func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
 		out.Chunk = &pb.OutputChunk{Id: uint64(c.ID), Stderr: c.Stderr, Offset: c.Offset, Data: c.Data, Error: c.Error}
 	}
 	if m.Lingering != nil {
-		out.Lingering = proto.Int64(int64(*m.Lingering))
+		out.Lingering = new(int64(*m.Lingering))
 	}
 	return out
 }

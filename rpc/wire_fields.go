@@ -33,7 +33,7 @@ func eachField(data []byte, fn func(tag uint64, v fieldValue) error) error {
 		}
 		data = data[n:]
 		var v fieldValue
-		switch kind { //nolint:exhaustive // the rest is skipped
+		switch kind { // the rest is skipped
 		case protowire.VarintType:
 			v.number, n = protowire.ConsumeVarint(data)
 		case protowire.BytesType:
