@@ -216,8 +216,9 @@ func (j *journal) append(records ...journalRecord) error {
 	if j.broken {
 		return errors.New("append to journal: an earlier write failed half-way")
 	}
-	b, err := j.pending, error(nil)
+	b := j.pending
 	for _, r := range records {
+		var err error
 		if b, err = encodeRecord(b, r); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (c *programCache) get(ctx context.Context, o *model.LaunchOrder, fetching f
 	p := o.Spec.Program
 	path = filepath.Join(c.dir, p.SHA256)
 	for told := false; ; {
-		flight, err := c.board(o)
+		flight, err := c.board(o) //nolint:contextcheck // others wait for the transfer too
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", p, err)
 		}
@@ -246,7 +246,7 @@ func (c *programCache) copyLocal(p model.Program, part *os.File) bool {
 		if err != nil {
 			return err
 		}
-		defer in.Close() //nolint:errcheck // read only
+		defer in.Close() // read only
 		st, err := in.Stat()
 		switch {
 		case err != nil:

@@ -1,6 +1,5 @@
 //go:build linux
 
-//nolint:contextcheck // jobs outlive whoever asks for them, on purpose
 package workerd
 
 import (
