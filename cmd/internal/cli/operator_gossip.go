@@ -99,7 +99,7 @@ func readKeyInput(s Streams, path string) (model.Secret, error) {
 		if err != nil {
 			return "", fmt.Errorf("read gossip key: %w", err)
 		}
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close() // read only
 		in = f
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxKeyInput+1))
