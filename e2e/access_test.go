@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -252,8 +251,8 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 	}
 	for _, n := range c.nodes() {
 		for _, path := range []string{"/", "/json", "/metrics", "/healthz", "/readyz", "/v1/cluster", "/v1/apps", "/v1/workers", "/v1/apps/" + string(app)} {
-			if resp, err := c.access.get(t.Context(), n.HTTP, path); err == nil {
-				texts[n.name+path] = body(t, resp)
+			if text, there := c.body(t, n, path); there {
+				texts[n.name+path] = text
 			}
 		}
 	}
@@ -308,15 +307,19 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
-// body is what a page says, at most 4 MiB of it.
-func body(t *testing.T, resp *http.Response) string {
+// body is what a page of a daemon says, at most 4 MiB of it; false if it does not answer.
+func (c *cluster) body(t *testing.T, n *node, path string) (string, bool) {
 	t.Helper()
+	resp, err := c.access.get(t.Context(), n.HTTP, path)
+	if err != nil {
+		return "", false
+	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return string(text), true
 }
 
 // commandLines are those of all processes of this machine.
