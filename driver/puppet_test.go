@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func connect(t *testing.T, addr string, hello model.ExecutorHello) *puppet {
 				p.ended <- err
 				return
 			}
+			m.Tasks = slices.Clone(m.Tasks) // valid until the next Recv
 			p.down <- m
 		}
 	}()

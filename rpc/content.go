@@ -101,13 +101,20 @@ func ContentClient(c *Conn) ContentService { return &contentClient{pb: pb.NewCon
 // ReadContent calls ContentService.ReadContent. It gives up when nothing comes
 // for UnaryTimeout; whoever asked decides whether to go on from where it was.
 func (c *contentClient) ReadContent(ctx context.Context, req ContentRequest, send func(ContentChunk) error) error {
+	return receiveContent(ctx, c.pb.Read, &pb.ContentRequest{
+		Executor: refToWire(req.Executor), Secret: req.Secret, Sha256: req.SHA256, Offset: req.Offset,
+	}, send)
+}
+
+type openContentFunc func(context.Context, *pb.ContentRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.ContentChunk], error)
+
+// receiveContent reads content to its end. Each piece has the deadline of a call.
+func receiveContent(ctx context.Context, open openContentFunc, req *pb.ContentRequest, send func(ContentChunk) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(UnaryTimeout, func() { cancel(errContentStalled) })
 	defer idle.Stop()
-	s, err := c.pb.Read(ctx, &pb.ContentRequest{
-		Executor: refToWire(req.Executor), Secret: req.Secret, Sha256: req.SHA256, Offset: req.Offset,
-	})
+	s, err := open(ctx, req)
 	for err == nil {
 		var in *pb.ContentChunk
 		if in, err = s.Recv(); err != nil {
@@ -129,9 +136,18 @@ func (c *contentClient) ReadContent(ctx context.Context, req ContentRequest, sen
 
 // ContentReleases calls ContentService.ContentReleases.
 func (c *contentClient) ContentReleases(ctx context.Context, held ContentHeld, send func([]string) error) error {
+	return receiveReleases(ctx, c.pb.Releases, &pb.ContentHeld{
+		Executor: refToWire(held.Executor), Secret: held.Secret, Sha256: held.SHA256,
+	}, send)
+}
+
+type openReleasesFunc func(context.Context, *pb.ContentHeld, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.ContentReleased], error)
+
+// receiveReleases listens until ctx ends, or the driver or its connection does.
+func receiveReleases(ctx context.Context, open openReleasesFunc, held *pb.ContentHeld, send func([]string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := c.pb.Releases(ctx, &pb.ContentHeld{Executor: refToWire(held.Executor), Secret: held.Secret, Sha256: held.SHA256})
+	s, err := open(ctx, held)
 	for err == nil {
 		var in *pb.ContentReleased
 		if in, err = s.Recv(); err != nil {
