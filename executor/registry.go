@@ -139,7 +139,9 @@ func (r *registry) finishLocked(t *heldTask, res model.TaskResult, output [2]*ca
 		res.Error = model.TrimReason(strings.ToValidUTF8(res.Error, "\uFFFD"))
 	}
 	t.result = res
-	t.spec.Files, t.spec.Env, t.spec.Argument = nil, nil, nil // no longer needed; may be large
+	if !t.lapsed { // a function that has not returned may read them yet
+		t.spec.Files, t.spec.Env, t.spec.Argument = nil, nil, nil // no longer needed; may be large
+	}
 	r.results.push(t)
 }
 
