@@ -11,12 +11,12 @@ import (
 
 // Times of asking the others while a leader is silent.
 const (
-	recheckAfter   = 250 * time.Millisecond
+	recheckAfter   = 200 * time.Millisecond
 	recheckTimeout = 500 * time.Millisecond
 	// recheckEvery is how often the others are asked at first, quickRechecks
 	// times: an election ends at any moment. Then it is every recheckAfter.
-	recheckEvery  = 50 * time.Millisecond
-	quickRechecks = 20
+	recheckEvery  = 20 * time.Millisecond
+	quickRechecks = 50
 	// silentAfter is how long a question for a sign of life is open before a
 	// master counts as silent, once others name another leader. It has been
 	// asked before they do, so that a frozen leader costs no more than its

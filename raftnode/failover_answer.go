@@ -26,7 +26,10 @@ func (n *Node) LeaderGone(ctx context.Context, q LeaderGone) LeaderGoneReply {
 		return reply
 	}
 	at := n.standing()
-	reply.Gone, reply.Last, reply.Begun = true, n.logEnd(), at.state != raft.Follower || at.term > q.Term
+	// A candidate by the library's own timer asks for pre-votes first, which
+	// fail as long as anybody follows the silent leader: it has not begun.
+	reply.Begun = at.term > q.Term || !q.Silent && at.state != raft.Follower
+	reply.Gone, reply.Last = true, n.logEnd()
 	poke(n.failover.wake)
 	return reply
 }
