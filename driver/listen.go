@@ -8,17 +8,17 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
-// ListenHost is where a driver listens for executors unless it is told: on
+// ReachableHost is where a driver listens for executors unless it is told: on
 // loopback if all masters are there, else on the address from which the first of
 // the others is reached. Errors wrap model.ErrInvalid.
-func ListenHost(ctx context.Context, masters []string) (string, error) {
+func ReachableHost(ctx context.Context, masters []string) (string, error) {
 	outside := ""
 	for _, m := range masters {
 		host, _, err := net.SplitHostPort(m)
 		if err != nil {
 			return "", fmt.Errorf("master %q: %w: want host:port", m, model.ErrInvalid)
 		}
-		if !IsLoopback(ctx, host) && outside == "" {
+		if !isLoopback(ctx, host) && outside == "" {
 			outside = m
 		}
 	}
@@ -39,8 +39,8 @@ func ListenHost(ctx context.Context, masters []string) (string, error) {
 	return host, nil
 }
 
-// IsLoopback reports whether a host stands for this machine only.
-func IsLoopback(ctx context.Context, host string) bool {
+// isLoopback reports whether a host stands for this machine only.
+func isLoopback(ctx context.Context, host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
 	}

@@ -241,7 +241,7 @@ func (d *program) describe(ctx context.Context, c *client.Client, masters []stri
 	}
 	host := d.std.bind
 	if host == "" {
-		if host, err = ListenHost(ctx, masters); err != nil {
+		if host, err = ReachableHost(ctx, masters); err != nil {
 			return nil, err
 		}
 	}

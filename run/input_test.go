@@ -166,22 +166,3 @@ func TestFilesToTransferKeepTheirRelativePath(t *testing.T) {
 		t.Errorf("an absolute path becomes %q (%v), want its last component", f.Name, err)
 	}
 }
-
-func TestTheDriverListensWhereExecutorsCanCome(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		masters []string
-		want    string
-	}{
-		"all masters on loopback": {[]string{"127.0.0.1:1", "[::1]:2", "localhost:3"}, "127.0.0.1"},
-		"no masters known":        {nil, "127.0.0.1"},
-	} {
-		got, err := listenHost(t.Context(), c.masters)
-		if err != nil || got != c.want {
-			t.Errorf("%s: %q (%v), want %q", name, got, err, c.want)
-		}
-	}
-	if _, err := listenHost(t.Context(), []string{"nonsense"}); !errors.Is(err, model.ErrInvalid) {
-		t.Errorf("a bad address: %v", err)
-	}
-}

@@ -229,57 +229,10 @@ func (p *plan) listen(ctx context.Context, d *Deps) error {
 	host := p.Bind
 	if host == "" {
 		var err error
-		if host, err = listenHost(ctx, d.Masters); err != nil {
+		if host, err = driver.ReachableHost(ctx, d.Masters); err != nil {
 			return err
 		}
 	}
 	p.bind, p.host = net.JoinHostPort(host, "0"), p.Advertise
 	return nil
-}
-
-// listenHost is loopback if all masters are, else the address from which the
-// first is reached.
-func listenHost(ctx context.Context, masters []string) (string, error) {
-	outside := ""
-	for _, m := range masters {
-		host, _, err := net.SplitHostPort(m)
-		if err != nil {
-			return "", fmt.Errorf("master %q: %w: want host:port", m, model.ErrInvalid)
-		}
-		if !isLoopback(ctx, host) && outside == "" {
-			outside = m
-		}
-	}
-	if outside == "" {
-		return "127.0.0.1", nil
-	}
-	// Connecting UDP sends nothing; it asks the kernel for the route.
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "udp", outside)
-	if err != nil {
-		return "", fmt.Errorf("find the address on which executors reach this machine: %w: %w; name it with advertise", model.ErrInvalid, err)
-	}
-	defer conn.Close()
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err != nil {
-		return "", fmt.Errorf("find the address of this machine: %w", err)
-	}
-	return host, nil
-}
-
-// isLoopback reports whether a host stands for this machine only.
-func isLoopback(ctx context.Context, host string) bool {
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback()
-	}
-	addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host)
-	if err != nil || len(addrs) == 0 {
-		return false
-	}
-	for _, a := range addrs {
-		if !a.IP.IsLoopback() {
-			return false
-		}
-	}
-	return true
 }
