@@ -37,15 +37,11 @@ const (
 
 // LaunchConfig says what Launch measures with.
 type LaunchConfig struct {
-	Exe string   // the hearth binary
-	Env []string // of the processes; settings of Hearth in it are left out
-	Dir string   // on a disk; "" = the system's directory for temporary files
+	Rig
 	// Noop is the executor: a static binary that registers and does nothing.
 	Noop      string
-	Pairs     int // of runs
 	Executors int // of one run
 	Single    int // applications of one executor, for latency
-	Progress  io.Writer
 }
 
 // Launch measures how fast executors are started on two workers, until each has

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -46,16 +45,11 @@ const (
 
 // PlaceConfig says what Place measures with.
 type PlaceConfig struct {
-	Exe string   // the hearth binary
-	Env []string // of the processes; settings of Hearth in it are left out
-	Dir string   // on a disk; "" = the system's directory for temporary files
+	Rig
 	// Etcd and MemRaft are the peers' binaries; "" = missing.
 	Etcd, MemRaft string
-	Pairs         int // of runs
 	Single        int // placements of one run with 1 in flight
 	Saturated     int // placements of one run at saturation
-	// Progress is told what is measured now; nil = nobody.
-	Progress io.Writer
 }
 
 // Place measures durable placements on three master processes beside three

@@ -30,6 +30,16 @@ const (
 	tailBytes = 2 << 10
 )
 
+// Rig is what every benchmark needs that starts processes.
+type Rig struct {
+	Exe   string   // the hearth binary
+	Env   []string // of the processes; settings of Hearth in it are left out
+	Dir   string   // on a disk; "" = the system's directory for temporary files
+	Pairs int      // of runs
+	// Progress is told what is measured now; nil = nobody.
+	Progress io.Writer
+}
+
 // process is one daemon or peer that a benchmark has started. It is in a
 // session of its own, so that an interrupt reaches the benchmark alone, which
 // then ends it.

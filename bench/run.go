@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -24,16 +23,11 @@ const (
 
 // RunConfig says what Run measures with.
 type RunConfig struct {
-	Exe string   // the hearth binary
-	Env []string // of the processes; settings of Hearth in it are left out
-	Dir string   // on a disk; "" = the system's directory for temporary files
+	Rig
 	// Xargs and Parallel (GNU) are the peers' binaries; "" = missing.
 	Xargs, Parallel string
-	Pairs           int // of runs
 	Tasks           int // of one run
 	Jobs            int // tasks at once
-	// Progress is told what is measured now; nil = nobody.
-	Progress io.Writer
 }
 
 // Run measures hearth run of many shell commands that do nothing, on a cluster of

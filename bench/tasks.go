@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/pprof"
 	"slices"
@@ -40,17 +39,12 @@ const (
 
 // TasksConfig says what Tasks measures with.
 type TasksConfig struct {
-	Exe string   // the hearth binary
-	Env []string // of the processes; settings of Hearth in it are left out
-	Dir string   // on a disk; "" = the system's directory for temporary files
+	Rig
 	// Profile is where the CPU profile of the driver goes while it does batched
 	// and unbatched tasks; "" = none.
 	Profile string
-	Pairs   int // of runs
 	Tasks   int // of one run
 	Single  int // round trips of one run
-	// Progress is told what is measured now; nil = nobody.
-	Progress io.Writer
 }
 
 // Tasks measures calls of a function that returns its argument of 256 bytes:

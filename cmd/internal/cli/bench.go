@@ -39,6 +39,13 @@ func (f *benchFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.check, "check", false, "exit with 1 if a claim is not met")
 }
 
+// bindRig adds the flags of a benchmark that starts processes.
+func (f *benchFlags) bindRig(cmd *cobra.Command, rig *bench.Rig) {
+	f.bind(cmd)
+	cmd.Flags().StringVar(&rig.Dir, "dir", "", "where data goes: a directory on a disk (default: that for temporary files)")
+	cmd.Flags().IntVar(&rig.Pairs, "pairs", 7, "pairs of runs")
+}
+
 // print writes the report, and fails if that was asked for and a claim is not
 // met.
 func (f *benchFlags) print(s Streams, r *bench.Report) error {

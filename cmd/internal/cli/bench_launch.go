@@ -48,11 +48,9 @@ func newBenchLaunch(s Streams) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&conf.Dir, "dir", "", "where data goes: a directory on a disk (default: that for temporary files)")
 	fs.StringVar(&conf.Noop, "noop", conf.Noop, "binary of the executor ($"+benchNoopVariable+")")
-	fs.IntVar(&conf.Pairs, "pairs", 7, "pairs of runs")
 	fs.IntVar(&conf.Executors, "executors", 500, "executors of one run")
 	fs.IntVar(&conf.Single, "single", 50, "applications of one executor, for latency")
-	f.bind(cmd)
+	f.bindRig(cmd, &conf.Rig)
 	return cmd
 }

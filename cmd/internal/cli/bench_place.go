@@ -49,13 +49,11 @@ func newBenchPlace(s Streams) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&conf.Dir, "dir", "", "where data goes: a directory on a disk (default: that for temporary files)")
 	fs.StringVar(&conf.Etcd, "etcd", conf.Etcd, "binary of the peer etcd ($"+benchEtcdVariable+")")
 	fs.StringVar(&conf.MemRaft, "memraft", conf.MemRaft, "binary of Raft with stores in memory ($"+benchMemRaftVariable+")")
-	fs.IntVar(&conf.Pairs, "pairs", 7, "pairs of runs")
 	fs.IntVar(&conf.Single, "single", 300, "placements of a run with one in flight")
 	fs.IntVar(&conf.Saturated, "saturated", 20480, "placements of a run at saturation")
-	f.bind(cmd)
+	f.bindRig(cmd, &conf.Rig)
 	return cmd
 }
 

@@ -43,10 +43,8 @@ func newBenchRun(s Streams) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&conf.Dir, "dir", "", "where data goes: a directory on a disk (default: that for temporary files)")
-	fs.IntVar(&conf.Pairs, "pairs", 7, "pairs of runs")
 	fs.IntVar(&conf.Tasks, "tasks", 1000, "tasks of a run")
 	fs.IntVar(&conf.Jobs, "jobs", 2, "tasks at once")
-	f.bind(cmd)
+	f.bindRig(cmd, &conf.Rig)
 	return cmd
 }

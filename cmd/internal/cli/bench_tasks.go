@@ -40,12 +40,10 @@ func newBenchTasks(s Streams) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&conf.Dir, "dir", "", "where data goes: a directory on a disk (default: that for temporary files)")
 	fs.StringVar(&conf.Profile, "profile", "", "write a CPU profile of the driver to this file")
-	fs.IntVar(&conf.Pairs, "pairs", 7, "pairs of runs")
 	fs.IntVar(&conf.Tasks, "tasks", 1_000_000, "tasks of a run")
 	fs.IntVar(&conf.Single, "single", 5000, "tasks of a run with one at a time")
-	f.bind(cmd)
+	f.bindRig(cmd, &conf.Rig)
 	return cmd
 }
 
