@@ -35,6 +35,7 @@ type processes struct {
 	keeper  *agentEnd // nil while no agent is attached
 	kept    *time.Timer
 	lease   keeper.Lease
+	tries   int // to start a command that the machine does not have
 	ends    []*time.Timer // of the lease
 }
 
@@ -173,6 +174,10 @@ func (ps *processes) start(req keeper.StartRequest) (keeper.Started, error) {
 	if ps.all[req.Key] != nil {
 		return keeper.Started{}, &keeper.Error{Reason: keeper.ReasonDuplicateKey, Detail: req.Key}
 	}
+	if missing(ps.host, req.Argv) {
+		ps.tries++
+		return keeper.Started{}, &keeper.Error{Reason: keeper.ReasonCommandNotFound, Detail: req.Argv[0]}
+	}
 	if req.Leased && ps.lease.TermAt <= ps.sinceBoot() {
 		return keeper.Started{}, &keeper.Error{Reason: keeper.ReasonLeaseOver, Detail: req.Key}
 	}
@@ -197,11 +202,40 @@ func (ps *processes) ended(p *pretended, x keeper.Exit) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	x.Time, x.KillRequested, x.LeaseOver = time.Now().UTC(), p.asked, p.over
-	p.entry.State, p.entry.Exit = keeper.StateExited, &x
+	p.entry.State, p.entry.Stuck, p.entry.Exit = keeper.StateExited, false, &x
 	ps.books.ended(p.entry.Key, p.lease)
 	if ps.all[p.entry.Key] == p && ps.keeper != nil {
 		ps.keeper.tell(keeper.Event{Kind: keeper.EventExited, Entry: p.entry})
 	}
+}
+
+// outlived says that a process is still there a while after SIGKILL.
+func (ps *processes) outlived(p *pretended) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p.entry.State == keeper.StateExited || p.entry.Stuck {
+		return
+	}
+	p.entry.Stuck = true
+	if ps.keeper != nil {
+		ps.keeper.tell(keeper.Event{Kind: keeper.EventStuck, Entry: p.entry})
+	}
+}
+
+// murder is kill -9 by somebody who is neither the worker nor its keeper.
+func (ps *processes) murder(key string) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.all[key]
+	if p == nil || p.entry.State == keeper.StateExited {
+		return false
+	}
+	select {
+	case <-p.kill:
+	default:
+		close(p.kill)
+	}
+	return true
 }
 
 // renew takes a new lease; what is leased ends when that runs out.
@@ -365,9 +399,16 @@ func (e *agentEnd) Kill(ctx context.Context, key string, grace time.Duration) er
 		defer t.Stop()
 		select {
 		case <-t.C:
-			e.ps.mu.Lock()
-			defer e.ps.mu.Unlock()
-			p.signal(syscall.SIGKILL)
+		case <-p.gone:
+			return
+		}
+		e.ps.mu.Lock()
+		p.signal(syscall.SIGKILL)
+		e.ps.mu.Unlock()
+		t.Reset(keeper.DefaultStuckAfter)
+		select {
+		case <-t.C:
+			e.ps.outlived(p)
 		case <-p.gone:
 		}
 	}()

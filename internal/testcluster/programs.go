@@ -41,7 +41,10 @@ func Sleepers(name string, n int) model.AppSpec {
 //
 //	sleep forever | SECONDS   ends with 0 after that time, at once by SIGTERM
 //	deaf                      ends by SIGKILL only
+//	undead SECONDS            ends that long after SIGKILL, as one that hangs in the kernel
 //	fail CODE                 ends at once
+//	brittle HOST SECONDS      fails after that time on one host, and is a "sleep forever" on others
+//	missing [HOST]            cannot be started, on one host or anywhere
 //	hearth-executor           is a real executor
 //
 // Anything else is a "sleep forever".
@@ -57,6 +60,18 @@ func programs(host func() *simnet.Host, books *ledger, log hclog.Logger) func(ke
 				<-kill
 				return bySignal(syscall.SIGKILL)
 			}
+		case req.Argv[0] == "undead" && len(req.Argv) == 2:
+			if n, err := strconv.Atoi(req.Argv[1]); err == nil {
+				return func(_, kill <-chan struct{}) keeper.Exit {
+					<-kill
+					time.Sleep(time.Duration(n) * time.Second)
+					return bySignal(syscall.SIGKILL)
+				}
+			}
+		case req.Argv[0] == "brittle" && len(req.Argv) == 3 && req.Argv[1] == host().Name():
+			if n, err := strconv.Atoi(req.Argv[2]); err == nil {
+				return failing(sleeper(time.Duration(n) * time.Second))
+			}
 		case req.Argv[0] == "fail" && len(req.Argv) == 2:
 			if n, err := strconv.Atoi(req.Argv[1]); err == nil {
 				return func(_, _ <-chan struct{}) keeper.Exit { return keeper.Exit{Code: n} }
@@ -65,6 +80,22 @@ func programs(host func() *simnet.Host, books *ledger, log hclog.Logger) func(ke
 			return executorOf(req, host(), books, log)
 		}
 		return sleeper(0)
+	}
+}
+
+// missing says whether a host has no such command.
+func missing(host string, argv []string) bool {
+	return argv[0] == "missing" && (len(argv) == 1 || argv[1] == host)
+}
+
+// failing makes a clean exit one with code 1.
+func failing(run program) program {
+	return func(term, kill <-chan struct{}) keeper.Exit {
+		x := run(term, kill)
+		if x == (keeper.Exit{}) {
+			x.Code = 1
+		}
+		return x
 	}
 }
 

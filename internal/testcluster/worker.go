@@ -35,6 +35,17 @@ func (w *Worker) Exited() bool { return w.proc != nil && w.proc.ended() }
 // Runs lists the executors whose process lives on the machine, whatever the worker knows.
 func (w *Worker) Runs() []model.ExecutorRef { return w.procs.running() }
 
+// Murder kills the process of an executor on the machine with SIGKILL, behind the worker's back. It says whether there was
+// one.
+func (w *Worker) Murder(ref model.ExecutorRef) bool { return w.procs.murder(ref.String()) }
+
+// Misses is how often the machine was asked to start a command that it does not have.
+func (w *Worker) Misses() int {
+	w.procs.mu.Lock()
+	defer w.procs.mu.Unlock()
+	return w.procs.tries
+}
+
 // StartWorkers starts n workers with 4 cores and 4 GiB each, and returns at once.
 func (c *Cluster) StartWorkers(n int) {
 	c.t.Helper()
