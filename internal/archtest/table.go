@@ -66,7 +66,7 @@ func HearthRules() Rules {
 		},
 		Bans:         bans(),
 		Exclusives:   exclusives(),
-		NoGoroutines: []Reasoned{{"fsm", "apply is a pure function of state and command"}, {"scheduler", "placement is a pure function of the view"}},
+		NoGoroutines: []Reasoned{{"fsm", "apply is a pure function of state and command"}, {"scheduler", "placement is a pure function of the view"}, {"why", "an explanation is a pure function of the view"}},
 		MaxLines:     500,
 	}
 }
@@ -91,6 +91,7 @@ func layers() map[string]Layer {
 		"gossip":               {2, "adapter of serf"},
 		"rpc":                  {2, "adapter of gRPC"},
 		"client":               {3, "calls a cluster through rpc"},
+		"why":                  {3, "why something waits: explanations from the scheduler's view, pure"},
 		"executor":             {3, "runs tasks for a driver, through rpc"},
 		"raftnode":             {4, "adapter of hashicorp/raft around fsm"},
 		"driver":               {4, "owner of an app, through client and rpc"},
