@@ -6,4 +6,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	var known []goleak.Option
+	for _, f := range unfinishedTransfer {
+		known = append(known, goleak.IgnoreTopFunction(f))
+	}
+	goleak.VerifyTestMain(m, known...)
+}

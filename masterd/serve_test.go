@@ -37,11 +37,19 @@ func (c *simCluster) serve(n int) (current *atomic.Pointer[Master], restarts *at
 	return current, restarts
 }
 
+// unfinishedTransfer is what stays of a transfer whose replication has stopped
+// before it took the transfer's request: two goroutines that wait for one
+// another (raft#696). Whether they stay is up to a select of the library's.
+var unfinishedTransfer = []string{
+	"github.com/hashicorp/raft.(*Raft).leadershipTransfer",
+	"github.com/hashicorp/raft.(*Raft).leaderLoop.func2",
+}
+
 // HA-15: a transfer that the library never ends makes the leader refuse every
 // command. It restarts in its process, another leads meanwhile, and nothing that
 // was acknowledged is lost.
 func TestSimHA15ALeaderWithAnUnfinishedTransferRestartsItsRaft(t *testing.T) {
-	simulate(t, func(t *testing.T, c *simCluster) {
+	simulateLeaving(t, unfinishedTransfer, func(t *testing.T, c *simCluster) {
 		current, restarts := c.serve(0)
 		c.start(1)
 		c.start(2)

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +66,40 @@ func simulate(t *testing.T, scenario func(t *testing.T, c *simCluster)) {
 	for seed := range simSeeds(t) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { simulateSeed(t, int64(seed), scenario) })
 	}
+}
+
+// simulateLeaving is simulate for scenarios after which goroutines of a library
+// remain that nothing can end: leaves is what they run, as a stack names it.
+// Any other that remains fails the test, as in simulate.
+func simulateLeaving(t *testing.T, leaves []string, scenario func(t *testing.T, c *simCluster)) {
+	t.Helper()
+	for seed := range simSeeds(t) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			defer func() {
+				if p := recover(); p != nil {
+					if other := othersInBubbles(leaves); len(other) > 0 || !strings.Contains(fmt.Sprint(p), "blocked goroutines remain") {
+						t.Logf("of %d goroutines that remain the first is:\n%s", len(other), strings.Join(other[:min(1, len(other))], ""))
+						panic(p)
+					}
+				}
+			}()
+			simulateSeed(t, int64(seed), scenario)
+		})
+	}
+}
+
+// othersInBubbles are the stacks of goroutines in bubbles that do not stand in
+// one of these functions.
+func othersInBubbles(functions []string) []string {
+	buf := make([]byte, 16<<20)
+	var other []string
+	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		head, frames, _ := strings.Cut(stack, "\n")
+		if strings.Contains(head, "synctest bubble") && !slices.ContainsFunc(functions, func(f string) bool { return strings.HasPrefix(frames, f+"(") }) {
+			other = append(other, stack)
+		}
+	}
+	return other
 }
 
 // simulateSeed runs a scenario once.
