@@ -6,6 +6,9 @@ import (
 )
 
 func (t *tx) killExecutors(c *replogv1.Command, p *replogv1.KillExecutors) Result {
+	if model.IsDriver(model.AppID(p.GetApp())) {
+		return t.killAttempts(c, p)
+	}
 	a, ok := t.findApp(model.AppID(p.GetApp()))
 	if !ok {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
@@ -24,7 +27,7 @@ func (t *tx) killExecutors(c *replogv1.Command, p *replogv1.KillExecutors) Resul
 	}
 	for _, id := range p.GetExecutors() {
 		e, alive := t.executors.get(executorKey(a.Number, model.ExecutorID(id)))
-		if !alive || !e.State.Live() {
+		if !alive || !e.State.CanBecome(model.ExecutorKilling) {
 			continue
 		}
 		own := t.moveExecutor(a, e.ID, model.ExecutorKilling, reason)
@@ -54,6 +57,10 @@ func (t *tx) reportExecutors(p *replogv1.ReportExecutors) Result {
 	t.heard(id).ReportSeq = p.GetSeq()
 	for _, r := range p.GetExecutors() {
 		rep := ReportFromProto(r)
+		if model.IsDriver(rep.Ref.App) {
+			t.reportAttempt(id, p.GetIncarnation(), rep)
+			continue
+		}
 		e, a, alive := t.findExecutor(rep.Ref)
 		if !alive || e.Worker != id || e.Incarnation != p.GetIncarnation() {
 			continue
@@ -144,6 +151,12 @@ func (t *tx) confirmExecutors(p *replogv1.ConfirmExecutors) Result {
 func (t *tx) expireExecutors(p *replogv1.ExpireExecutors) Result {
 	for _, x := range p.GetExecutors() {
 		ref := model.ExecutorRef{App: model.AppID(x.GetApp()), Executor: model.ExecutorID(x.GetExecutor())}
+		if e, _, alive := t.presentAttempt(ref); alive {
+			if e.ChangeIndex == x.GetChangeIndex() {
+				t.loseAttempt(e, x.GetReason(), false)
+			}
+			continue
+		}
 		e, a, alive := t.findExecutor(ref)
 		if alive && e.ChangeIndex == x.GetChangeIndex() {
 			t.lose(a, e.ID, x.GetReason())

@@ -21,7 +21,7 @@ func (t *tx) markWorker(c *replogv1.Command, p *replogv1.MarkWorker) Result {
 		return res
 	}
 	switch {
-	case w.State == state && state != model.WorkerRestarting:
+	case w.State == state && state != model.WorkerRestarting, state == model.WorkerAlive && w.State.Up():
 		return Result{Repeated: true}
 	case w.State.Gone():
 		return reject(model.RejectTransition, "worker %s is %s; only a new incarnation of it can be %s", id, w.State, state)
@@ -36,7 +36,10 @@ func (t *tx) markWorker(c *replogv1.Command, p *replogv1.MarkWorker) Result {
 		return Result{}
 	case model.WorkerDead:
 		return t.declareDead(c, w, p)
-	default: // alive or unreachable: checkMark lets nothing else pass
+	case model.WorkerAlive: // it answers; whether it is in service is another matter
+		t.setWorkerState(t.editWorker(id), t.upState(w), drainOf(w))
+		return Result{}
+	default: // unreachable: checkMark lets nothing else pass
 		t.setWorkerState(t.editWorker(id), state, p.GetReason())
 		return Result{}
 	}
@@ -76,7 +79,7 @@ func checkEvidence(w *model.Worker, p *replogv1.MarkWorker) Result {
 func (t *tx) declareDead(c *replogv1.Command, w *model.Worker, p *replogv1.MarkWorker) Result {
 	reason := fmt.Sprintf("its worker is dead: %s", p.GetReason())
 	if !p.GetProcessGone() {
-		t.loseAllOn(w.ID, reason)
+		t.loseAllOn(w.ID, reason, false)
 	} else if n, lost := t.loseReplaceableOn(w.ID, reason); n > 0 {
 		if w.State == model.WorkerUnreachable && lost == 0 {
 			return Result{Repeated: true}
@@ -95,6 +98,15 @@ func (t *tx) declareDead(c *replogv1.Command, w *model.Worker, p *replogv1.MarkW
 // applications, and returns how many are kept and how many were ended.
 func (t *tx) loseReplaceableOn(id model.WorkerID, reason string) (kept, lost int) {
 	for _, e := range t.unfinishedOn(id) {
+		if _, d, ok := t.presentAttempt(e.Ref()); ok {
+			if d.Spec.Disconnect.Singleton() {
+				kept++
+				continue
+			}
+			t.loseAttempt(e, reason, true)
+			lost++
+			continue
+		}
 		a, ok := t.findApp(e.App)
 		switch {
 		case !ok:

@@ -33,7 +33,7 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 			ID: id, Incarnation: p.GetIncarnation(), BootID: p.GetBootId(), Offer: offer,
 			State: model.WorkerAlive, RegisteredWall: t.wall, StateWall: t.wall, StateTick: t.tick, HeardTick: t.tick, Certificate: p.GetCertificate(), ChangeIndex: t.index,
 		})
-	case fresh || old.State != model.WorkerAlive || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer),
+	case fresh || !old.State.Up() || old.BootID != p.GetBootId() || !reflect.DeepEqual(old.Offer, offer),
 		old.Certificate == "" && p.GetCertificate() != "":
 		t.renewWorker(p, offer, fresh)
 	}
@@ -44,6 +44,7 @@ func (t *tx) registerWorker(c *replogv1.Command, p *replogv1.RegisterWorker) Res
 		t.auditLine(c, "register worker", string(id))
 	}
 	t.takeInventory(id, p)
+	t.settleDrain(id)
 	return Result{}
 }
 
@@ -91,8 +92,8 @@ func (t *tx) renewWorker(p *replogv1.RegisterWorker, offer model.Offer, fresh bo
 	if fresh {
 		w.Incarnation, w.ReportSeq, w.RegisteredWall = p.GetIncarnation(), 0, t.wall
 	}
-	if fresh || w.State != model.WorkerAlive {
-		t.setWorkerState(w, model.WorkerAlive, "")
+	if fresh || !w.State.Up() {
+		t.setWorkerState(w, t.upState(w), drainOf(w))
 	}
 	w.Overcommitted = !holds(offer, t.usedOn(w.ID))
 }
@@ -115,11 +116,15 @@ func (t *tx) takeInventory(id model.WorkerID, p *replogv1.RegisterWorker) {
 		has[rep.Ref] = rep
 	}
 	for _, e := range t.unfinishedOn(id) {
+		rep, found := has[e.Ref()]
+		if model.IsDriver(e.App) {
+			t.takeAttempt(e, p.GetIncarnation(), rep, found)
+			continue
+		}
 		a, ok := t.findApp(e.App)
 		if !ok {
 			continue
 		}
-		rep, found := has[e.Ref()]
 		switch {
 		case found:
 			if e.Incarnation != p.GetIncarnation() {
@@ -130,6 +135,11 @@ func (t *tx) takeInventory(id model.WorkerID, p *replogv1.RegisterWorker) {
 			t.lose(a, e.ID, "its worker came back without it")
 		case e.State != model.ExecutorPlaced:
 			t.lose(a, e.ID, "its worker no longer has it")
+		}
+	}
+	for _, r := range p.GetInventory() {
+		if rep := ReportFromProto(r); model.IsDriver(rep.Ref.App) {
+			t.readopt(id, p.GetIncarnation(), rep)
 		}
 	}
 }
@@ -152,8 +162,13 @@ func (t *tx) lose(a *model.App, id model.ExecutorID, reason string) {
 	t.endExecutor(a, id, ending{state: model.ExecutorLost, cause: model.CauseInfra, exitCode: -1, reason: reason})
 }
 
-func (t *tx) loseAllOn(id model.WorkerID, reason string) {
+// loseAllOn gives up what runs on a worker. proved: nothing of it runs any more.
+func (t *tx) loseAllOn(id model.WorkerID, reason string, proved bool) {
 	for _, e := range t.unfinishedOn(id) {
+		if model.IsDriver(e.App) {
+			t.loseAttempt(e, reason, proved)
+			continue
+		}
 		if a, ok := t.findApp(e.App); ok {
 			t.lose(a, e.ID, reason)
 		}
@@ -176,7 +191,7 @@ func (t *tx) leaveWorker(c *replogv1.Command, p *replogv1.LeaveWorker) Result {
 	if reason == "" {
 		reason = "it left"
 	}
-	t.loseAllOn(id, "its worker left: "+reason)
+	t.loseAllOn(id, "its worker left: "+reason, true)
 	t.setWorkerState(t.editWorker(id), model.WorkerLeft, reason)
 	t.auditLine(c, "leave worker", string(id))
 	return Result{}

@@ -40,7 +40,29 @@ func SettingsToProto(s model.Settings) *replogv1.Settings {
 		SpreadOutApps:         s.SpreadOutApps,
 		WorkerSelectionPolicy: string(s.WorkerSelectionPolicy),
 		DefaultCores:          int32(s.DefaultCores),
+		PackDrivers:           !s.SpreadOutDrivers,
+		MaxDrivers:            int32(s.MaxDrivers),
+		DriverShareMilli:      int32(s.DriverShareMilli),
+		Queues:                queuesToProto(s.Queues),
+		UserCores:             int64(s.UserCores),
+		GangAfterMilli:        s.GangAfterMilli,
 	}
+}
+
+func queuesToProto(qs []model.Queue) []*replogv1.Queue {
+	var out []*replogv1.Queue
+	for _, q := range qs {
+		out = append(out, &replogv1.Queue{Name: q.Name, Weight: int32(q.Weight), Priority: int32(q.Priority), CapCores: int64(q.CapCores)})
+	}
+	return out
+}
+
+func queuesFromProto(ps []*replogv1.Queue) []model.Queue {
+	var out []model.Queue
+	for _, p := range ps {
+		out = append(out, model.Queue{Name: p.GetName(), Weight: int(p.GetWeight()), Priority: int(p.GetPriority()), CapCores: int(p.GetCapCores())})
+	}
+	return out
 }
 
 // SettingsFromProto is the inverse of SettingsToProto.
@@ -49,6 +71,12 @@ func SettingsFromProto(p *replogv1.Settings) model.Settings {
 		SpreadOutApps:         p.GetSpreadOutApps(),
 		WorkerSelectionPolicy: model.SelectionPolicy(p.GetWorkerSelectionPolicy()),
 		DefaultCores:          int(p.GetDefaultCores()),
+		SpreadOutDrivers:      !p.GetPackDrivers(),
+		MaxDrivers:            int(p.GetMaxDrivers()),
+		DriverShareMilli:      int(p.GetDriverShareMilli()),
+		Queues:                queuesFromProto(p.GetQueues()),
+		UserCores:             int(p.GetUserCores()),
+		GangAfterMilli:        p.GetGangAfterMilli(),
 	}
 }
 
@@ -82,11 +110,32 @@ func OfferToProto(o model.Offer) *replogv1.Offer {
 		Hostname: o.Hostname, GrpcAddr: o.GRPCAddr, SerfAddr: o.SerfAddr, HttpAddr: o.HTTPAddr,
 		Cores: int32(o.Cores), MemoryMib: o.MemoryMiB,
 		Resources: ResourcesToProto(o.Resources), Version: o.Version,
+		CoresTotal: int32(o.CoresTotal), MemoryTotalMib: o.MemoryTotalMiB,
 	}
-	for _, name := range sortedKeys(o.Labels) {
-		p.Labels = append(p.Labels, &replogv1.Label{Name: name, Value: o.Labels[name]})
-	}
+	p.Labels = labelsToProto(o.Labels)
 	return p
+}
+
+func labelsToProto(m map[string]string) []*replogv1.Label {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make([]*replogv1.Label, 0, len(m))
+	for _, name := range sortedKeys(m) {
+		out = append(out, &replogv1.Label{Name: name, Value: m[name]})
+	}
+	return out
+}
+
+func labelsFromProto(ps []*replogv1.Label) map[string]string {
+	if len(ps) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(ps))
+	for _, l := range ps {
+		out[l.GetName()] = l.GetValue()
+	}
+	return out
 }
 
 // OfferFromProto is the inverse of OfferToProto.
@@ -95,13 +144,9 @@ func OfferFromProto(p *replogv1.Offer) model.Offer {
 		Hostname: p.GetHostname(), GRPCAddr: p.GetGrpcAddr(), SerfAddr: p.GetSerfAddr(), HTTPAddr: p.GetHttpAddr(),
 		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(),
 		Resources: ResourcesFromProto(p.GetResources()), Version: p.GetVersion(),
+		CoresTotal: int(p.GetCoresTotal()), MemoryTotalMiB: p.GetMemoryTotalMib(),
 	}
-	if len(p.GetLabels()) > 0 {
-		o.Labels = make(map[string]string, len(p.GetLabels()))
-		for _, l := range p.GetLabels() {
-			o.Labels[l.GetName()] = l.GetValue()
-		}
-	}
+	o.Labels = labelsFromProto(p.GetLabels())
 	return o
 }
 
@@ -109,7 +154,7 @@ func OfferFromProto(p *replogv1.Offer) model.Offer {
 func MasterToProto(m *model.Master) *replogv1.Master {
 	return &replogv1.Master{
 		Id: string(m.ID), GrpcAddr: m.GRPCAddr, RaftAddr: m.RaftAddr, SerfAddr: m.SerfAddr,
-		HttpAddr: m.HTTPAddr, Version: m.Version, ChangeIndex: m.ChangeIndex, Removed: m.Removed,
+		HttpAddr: m.HTTPAddr, Version: m.Version, ChangeIndex: m.ChangeIndex, Removed: m.Removed, Key: []byte(m.Key),
 	}
 }
 
@@ -118,7 +163,7 @@ func MasterFromProto(p *replogv1.Master) *model.Master {
 	return &model.Master{
 		ID: model.MasterID(p.GetId()), GRPCAddr: p.GetGrpcAddr(), RaftAddr: p.GetRaftAddr(), SerfAddr: p.GetSerfAddr(),
 		HTTPAddr: p.GetHttpAddr(), Version: p.GetVersion(), ChangeIndex: p.GetChangeIndex(),
-		Removed: p.GetRemoved(),
+		Removed: p.GetRemoved(), Key: string(p.GetKey()),
 	}
 }
 
@@ -135,7 +180,27 @@ func workerBookToProto(w *model.Worker) *replogv1.Worker {
 		State: string(w.State), StateReason: w.StateReason, ReportSeq: w.ReportSeq,
 		RegisteredWall: w.RegisteredWall, StateWall: w.StateWall, StateTick: w.StateTick,
 		Overcommitted: w.Overcommitted, ChangeIndex: w.ChangeIndex,
-		RestartUntil: w.RestartUntil, HeardTick: w.HeardTick, Certificate: w.Certificate,
+		RestartUntil: w.RestartUntil, HeardTick: w.HeardTick, Certificate: w.Certificate, Drain: drainToProto(w.Drain),
+	}
+}
+
+func drainToProto(d *model.Drain) *replogv1.Drain {
+	if d == nil {
+		return nil
+	}
+	return &replogv1.Drain{
+		Index: d.Index, Reason: d.Reason, Principal: d.Principal, SinceWall: d.SinceWall, SinceTick: d.SinceTick,
+		DeadlineTick: d.DeadlineTick, IdleOnly: d.IdleOnly,
+	}
+}
+
+func drainFromProto(p *replogv1.Drain) *model.Drain {
+	if p == nil {
+		return nil
+	}
+	return &model.Drain{
+		Index: p.GetIndex(), Reason: p.GetReason(), Principal: p.GetPrincipal(), SinceWall: p.GetSinceWall(), SinceTick: p.GetSinceTick(),
+		DeadlineTick: p.GetDeadlineTick(), IdleOnly: p.GetIdleOnly(),
 	}
 }
 
@@ -145,7 +210,7 @@ func workerFromProto(p *replogv1.Worker) *model.Worker {
 		State: model.WorkerState(p.GetState()), StateReason: p.GetStateReason(), ReportSeq: p.GetReportSeq(),
 		RegisteredWall: p.GetRegisteredWall(), StateWall: p.GetStateWall(), StateTick: p.GetStateTick(),
 		Overcommitted: p.GetOvercommitted(), ChangeIndex: p.GetChangeIndex(),
-		RestartUntil: p.GetRestartUntil(), HeardTick: p.GetHeardTick(), Certificate: p.GetCertificate(),
+		RestartUntil: p.GetRestartUntil(), HeardTick: p.GetHeardTick(), Certificate: p.GetCertificate(), Drain: drainFromProto(p.GetDrain()),
 	}
 }
 
@@ -177,6 +242,8 @@ func SpecToProto(s model.AppSpec) *replogv1.AppSpec {
 		Profile: ProfileToProto(s.Profile), Executors: int32(s.Executors),
 		Completions: int32(s.Completions), Restart: string(s.Restart),
 		MaxRuntimeMilli: s.MaxRuntimeMilli, DriverAddr: s.DriverAddr, DriverCert: s.DriverCert, Disconnect: string(s.Disconnect),
+		Driver: string(s.Driver), DriverAttempt: int32(s.Attempt),
+		Queue: s.Queue, MinExecutors: int32(s.MinExecutors), Require: labelsToProto(s.Require), Prefer: labelsToProto(s.Prefer),
 	}
 	if len(s.Command.Argv) > 0 || len(s.Command.Env) > 0 || s.Command.Dir != "" {
 		p.Command = &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir}
@@ -200,6 +267,9 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 		Completions: int(p.GetCompletions()), Restart: model.Restart(p.GetRestart()),
 		MaxRuntimeMilli: p.GetMaxRuntimeMilli(), DriverAddr: p.GetDriverAddr(), DriverCert: p.GetDriverCert(),
 		Disconnect: model.DisconnectPolicy(p.GetDisconnect()),
+		Driver:     model.DriverID(p.GetDriver()), Attempt: int(p.GetDriverAttempt()),
+		Queue: p.GetQueue(), MinExecutors: int(p.GetMinExecutors()),
+		Require: labelsFromProto(p.GetRequire()), Prefer: labelsFromProto(p.GetPrefer()),
 	}
 	for _, f := range p.GetFiles() {
 		s.Files = append(s.Files, model.File{Name: f.GetName(), Mode: f.GetMode(), Data: f.GetData()})
@@ -214,7 +284,7 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 func PlacementToProto(m model.Placement) *replogv1.Placement {
 	return &replogv1.Placement{
 		App: string(m.App), Profile: int32(m.Profile), Worker: string(m.Worker), Incarnation: m.Incarnation,
-		Cores: int32(m.Cores), MemoryMib: m.MemoryMiB, Resources: ResourcesToProto(m.Resources), Secret: m.Secret,
+		Cores: int32(m.Cores), MemoryMib: m.MemoryMiB, Resources: ResourcesToProto(m.Resources), Secret: m.Secret, Gang: m.Gang,
 	}
 }
 
@@ -222,7 +292,7 @@ func PlacementToProto(m model.Placement) *replogv1.Placement {
 func PlacementFromProto(p *replogv1.Placement) model.Placement {
 	return model.Placement{
 		App: model.AppID(p.GetApp()), Profile: int(p.GetProfile()), Worker: model.WorkerID(p.GetWorker()), Incarnation: p.GetIncarnation(),
-		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(), Resources: ResourcesFromProto(p.GetResources()), Secret: p.GetSecret(),
+		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(), Resources: ResourcesFromProto(p.GetResources()), Secret: p.GetSecret(), Gang: p.GetGang(),
 	}
 }
 
@@ -259,7 +329,7 @@ func executorToProto(e *model.Executor) *replogv1.Executor {
 		State: string(e.State), Reason: e.Reason, Cause: string(e.Cause),
 		ExitCode: int32(e.ExitCode), Signal: int32(e.Signal), Pid: int32(e.PID), Secret: e.Secret,
 		PlacedTick: e.PlacedTick, LaunchTick: e.LaunchTick, RunningTick: e.RunningTick, StateTick: e.StateTick,
-		PlacedWall: e.PlacedWall, EndedWall: e.EndedWall, ChangeIndex: e.ChangeIndex,
+		PlacedWall: e.PlacedWall, EndedWall: e.EndedWall, ChangeIndex: e.ChangeIndex, Leaving: e.Leaving,
 	}
 }
 
@@ -271,6 +341,6 @@ func executorFromProto(p *replogv1.Executor) *model.Executor {
 		State: model.ExecutorState(p.GetState()), Reason: p.GetReason(), Cause: model.Cause(p.GetCause()),
 		ExitCode: int(p.GetExitCode()), Signal: int(p.GetSignal()), PID: int(p.GetPid()), Secret: p.GetSecret(),
 		PlacedTick: p.GetPlacedTick(), LaunchTick: p.GetLaunchTick(), RunningTick: p.GetRunningTick(), StateTick: p.GetStateTick(),
-		PlacedWall: p.GetPlacedWall(), EndedWall: p.GetEndedWall(), ChangeIndex: p.GetChangeIndex(),
+		PlacedWall: p.GetPlacedWall(), EndedWall: p.GetEndedWall(), ChangeIndex: p.GetChangeIndex(), Leaving: p.GetLeaving(),
 	}
 }

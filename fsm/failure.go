@@ -19,7 +19,9 @@ func (t *tx) judge(a *model.App, e *model.Executor, before model.ExecutorState) 
 	t.refreshSince(a, stable)
 	switch e.Cause {
 	case model.CauseClean:
-		t.countClean(a)
+		if !e.Leaving || a.Spec.CompletionsWanted() > 0 {
+			t.countClean(a)
+		}
 	case model.CauseApp, model.CauseStart:
 		t.countFailure(a, e)
 	case model.CauseNone, model.CauseInfra, model.CauseKill:

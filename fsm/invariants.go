@@ -37,6 +37,7 @@ func (s *state) checkInvariants() error {
 	c.checkWorkers()
 	c.checkApps()
 	c.checkExecutors()
+	c.checkDrivers()
 	c.checkRequests()
 	c.checkAccess()
 	c.checkIndexes()
@@ -99,8 +100,8 @@ func (c *checker) checkWorker(w *model.Worker, want model.Usage) {
 	if w.State.Gone() && want.Executors > 0 {
 		c.bad("worker %s: is %s and holds %d executors", w.ID, w.State, want.Executors)
 	}
-	if !slices.Contains(model.WorkerStates(), w.State) {
-		c.bad("worker %s: state %q", w.ID, w.State)
+	if !slices.Contains(model.WorkerStates(), w.State) || w.State.Up() && w.State != w.UpState(want.Holds()) {
+		c.bad("worker %s: state %q, holding %d executors, under drain %+v", w.ID, w.State, want.Executors, w.Drain)
 	}
 	if restarting := w.State == model.WorkerRestarting; restarting != (w.RestartUntil > 0) || w.RestartUntil > w.StateTick+model.MaxRestartMilli || w.HeardTick < 0 {
 		c.bad("worker %s: is %s since %d and may restart until %d, heard at %d", w.ID, w.State, w.StateTick, w.RestartUntil, w.HeardTick)
@@ -135,22 +136,25 @@ func (c *checker) checkApps() {
 }
 
 func (c *checker) checkApp(a *model.App) {
-	if n, err := a.ID.Number(); err != nil || n != a.Number || a.Number >= c.s.meta.nextApp || a.Number == 0 {
+	if n, err := a.ID.Number(); err != nil || model.IsDriver(a.ID) || n != a.Number || a.Number >= c.s.meta.nextApp || a.Number == 0 {
 		c.bad("application %q has number %d; the next is %d", a.ID, a.Number, c.s.meta.nextApp)
 	}
 	if !slices.Contains(model.AppStates(), a.State) {
 		c.bad("application %s: state %q", a.ID, a.State)
 	}
-	live, cores := map[int]int{}, 0
+	live, cores, leaving := map[int]int{}, 0, 0
 	c.s.executors.walk(numKey(a.Number), func(e *model.Executor) bool {
 		cores += e.Cores
+		if e.Leaving {
+			leaving += e.Cores
+		}
 		if e.State.Live() {
 			live[e.Profile]++
 		}
 		return true
 	})
-	if !maps.Equal(live, a.Live) || cores != a.CoresGranted {
-		c.bad("application %s: counts live %v and %d cores, its executors make %v and %d", a.ID, a.Live, a.CoresGranted, live, cores)
+	if !maps.Equal(live, a.Live) || cores != a.CoresGranted || leaving != a.CoresLeaving {
+		c.bad("application %s: counts live %v and %d cores, %d of them leaving, its executors make %v, %d and %d", a.ID, a.Live, a.CoresGranted, a.CoresLeaving, live, cores, leaving)
 	}
 	if a.State.Terminal() && len(live) > 0 {
 		c.bad("application %s: is %s with live executors %v", a.ID, a.State, live)
@@ -185,6 +189,10 @@ func (c *checker) checkFinished(a *model.App) {
 func (c *checker) checkExecutors() {
 	c.s.executors.tree.Root().Walk(func(k []byte, en *entry[model.Executor]) bool {
 		e := en.rec
+		if model.IsDriver(e.App) {
+			c.checkAttempt(k, e)
+			return false
+		}
 		a, ok := c.s.app(e.App)
 		switch {
 		case !ok:
@@ -197,6 +205,9 @@ func (c *checker) checkExecutors() {
 		}
 		if _, known := a.Profiles[e.Profile]; !known {
 			c.bad("executor %s: profile %d does not exist", e.Ref(), e.Profile)
+		}
+		if e.Leaving && e.State.Live() || e.State == model.ExecutorDecommissioning && !e.Leaving {
+			c.bad("executor %s: is %s with leaving=%t", e.Ref(), e.State, e.Leaving)
 		}
 		if e.Cores < 1 || e.MemoryMiB < 0 {
 			c.bad("executor %s: holds %d cores and %d MiB", e.Ref(), e.Cores, e.MemoryMiB)
@@ -297,5 +308,6 @@ func (s *state) recomputeHash() Hash {
 	s.requests.walk(nil, func(r *remembered) bool { h.add(hr.request(r)); return true })
 	s.audit.walk(nil, func(l *model.AuditLine) bool { h.add(hr.auditLine(l)); return true })
 	s.tokens.walk(nil, func(t *model.Token) bool { h.add(hr.token(t)); return true })
+	s.drivers.walk(nil, func(d *model.Driver) bool { h.add(hr.driver(d)); return true })
 	return h
 }

@@ -71,7 +71,7 @@ func (t *tx) checkApp(a *model.App, p model.Placement) (model.Rejection, string)
 	case a.NextExecutor >= maxExecutorID:
 		return model.RejectOverTarget, "it has used up its executor ids"
 	}
-	if limit := model.CoresLimit(a, t.meta.settings); limit > 0 && a.CoresGranted+p.Cores > limit {
+	if limit := model.CoresLimit(a, *t.meta.settings); limit > 0 && model.CoresCounted(a)+p.Cores > limit {
 		return model.RejectOverCores, fmt.Sprintf("it holds %d cores; %d more would pass its limit of %d", a.CoresGranted, p.Cores, limit)
 	}
 	return model.RejectNone, ""

@@ -150,6 +150,7 @@ func (t *tx) release(e *model.Executor) {
 	if u.Executors == 0 {
 		delete(t.ownUsage, e.Worker)
 		t.usage.remove([]byte(e.Worker))
+		t.settleDrain(e.Worker)
 	}
 }
 
@@ -208,6 +209,24 @@ func (t *tx) addExecutor(a *model.App, e *model.Executor) {
 func (t *tx) moveExecutor(a *model.App, id model.ExecutorID, state model.ExecutorState, reason string) *model.Executor {
 	e := t.editExecutor(a, id)
 	wasLive := e.State.Live()
+	t.enter(e, state, reason)
+	switch {
+	case wasLive && !state.Live():
+		t.countLive(t.editApp(a.Number), e.Profile, -1)
+	case !wasLive && state.Live():
+		t.countLive(t.editApp(a.Number), e.Profile, 1)
+	}
+	switch state { //nolint:exhaustive // the others leave it as it is
+	case model.ExecutorDecommissioning:
+		t.leave(e)
+	case model.ExecutorRunning:
+		t.stay(e)
+	}
+	return e
+}
+
+// enter writes down that an unfinished process is in another unfinished state.
+func (t *tx) enter(e *model.Executor, state model.ExecutorState, reason string) {
 	e.State, e.StateTick = state, t.tick
 	if reason != "" {
 		e.Reason = model.TrimReason(reason)
@@ -218,10 +237,16 @@ func (t *tx) moveExecutor(a *model.App, id model.ExecutorID, state model.Executo
 	if state == model.ExecutorRunning {
 		e.RunningTick = t.tick
 	}
-	if wasLive && !state.Live() {
-		t.countLive(t.editApp(a.Number), e.Profile, -1)
+}
+
+// finish writes down how a process ended.
+func (t *tx) finish(e *model.Executor, how ending) {
+	e.State, e.Cause, e.ExitCode, e.Signal = how.state, how.cause, how.exitCode, how.signal
+	if how.reason != "" {
+		e.Reason = model.TrimReason(how.reason)
 	}
-	return e
+	e.Secret = "" // it opens nothing any more
+	e.StateTick, e.EndedWall = t.tick, t.wall
 }
 
 func (t *tx) countLive(a *model.App, profile, by int) {
@@ -250,17 +275,15 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 		t.countLive(app, e.Profile, -1)
 	}
 	app.CoresGranted -= e.Cores
+	if e.Leaving {
+		app.CoresLeaving -= e.Cores
+	}
 	t.release(e)
 	key := executorKey(app.Number, id)
 	t.executors.remove(key)
 	t.byWorker.remove(byWorkerKey(e.Worker, key))
 
-	e.State, e.Cause, e.ExitCode, e.Signal = how.state, how.cause, how.exitCode, how.signal
-	if how.reason != "" {
-		e.Reason = model.TrimReason(how.reason)
-	}
-	e.Secret = "" // it opens nothing any more
-	e.StateTick, e.EndedWall = t.tick, t.wall
+	t.finish(e, how)
 	app.Finished = append(app.Finished, e)
 	t.hash.add(t.hasher.finished(e))
 	if app.State.Terminal() {
@@ -292,6 +315,7 @@ func (t *tx) addApp(a *model.App) {
 	if a.RequestID != "" {
 		t.byReq.put([]byte(a.RequestID), a.Number)
 	}
+	t.linkApp(a)
 	t.changed(Change{Kind: ChangeApp, App: a.ID})
 }
 
@@ -302,8 +326,9 @@ func (t *tx) endApp(a *model.App, state model.AppState, exitCode int, reason str
 	app.EndedWall, app.EndedTick = t.wall, t.tick
 	app.Excluded, app.BackoffUntil, app.Backoff = nil, 0, 0
 	t.ended.put(endedKey(app), app.Number)
+	t.unlinkApp(app)
 	for _, e := range t.executors.collect(numKey(app.Number)) {
-		if e.State.Live() {
+		if e.State.CanBecome(model.ExecutorKilling) {
 			t.moveExecutor(app, e.ID, model.ExecutorKilling, "its application has ended")
 		}
 	}

@@ -37,17 +37,20 @@ type tx struct {
 	requests  tableTx[remembered]
 	audit     tableTx[model.AuditLine]
 	tokens    tableTx[model.Token]
+	drivers   tableTx[model.Driver]
 
-	byWorker indexTx[struct{}]
-	usage    indexTx[*model.Usage]
-	ownUsage map[model.WorkerID]*model.Usage
-	byReq    indexTx[uint64]
-	ended    indexTx[uint64]
-	idle     indexTx[uint64]
-	gone     indexTx[string]
-	reqOrder indexTx[string]
-	refusals indexTx[struct{}]
-	seq      uint64
+	byWorker                          indexTx[struct{}]
+	usage                             indexTx[*model.Usage]
+	ownUsage                          map[model.WorkerID]*model.Usage
+	byReq                             indexTx[uint64]
+	ended                             indexTx[uint64]
+	idle                              indexTx[uint64]
+	gone                              indexTx[string]
+	reqOrder                          indexTx[string]
+	refusals                          indexTx[struct{}]
+	driverReq, endedDrivers, byDriver indexTx[uint64]
+	waiting                           indexTx[struct{}]
+	seq                               uint64
 
 	changes []Change
 }
@@ -55,14 +58,16 @@ type tx struct {
 func begin(s *state, index, batch uint64) *tx {
 	t := &tx{
 		base: s, index: index, tick: s.tick, batch: batch, meta: s.meta, hash: s.hash, seq: s.seq,
-		byWorker: indexTx[struct{}]{base: s.byWorker, n: s.byWorker.n},
-		usage:    indexTx[*model.Usage]{base: s.usage, n: s.usage.n},
-		byReq:    indexTx[uint64]{base: s.byReq, n: s.byReq.n},
-		ended:    indexTx[uint64]{base: s.ended, n: s.ended.n},
-		idle:     indexTx[uint64]{base: s.idle, n: s.idle.n},
-		gone:     indexTx[string]{base: s.gone, n: s.gone.n},
-		reqOrder: indexTx[string]{base: s.reqOrder, n: s.reqOrder.n},
-		refusals: indexTx[struct{}]{base: s.refusals, n: s.refusals.n},
+		byWorker:  indexTx[struct{}]{base: s.byWorker, n: s.byWorker.n},
+		usage:     indexTx[*model.Usage]{base: s.usage, n: s.usage.n},
+		byReq:     indexTx[uint64]{base: s.byReq, n: s.byReq.n},
+		ended:     indexTx[uint64]{base: s.ended, n: s.ended.n},
+		idle:      indexTx[uint64]{base: s.idle, n: s.idle.n},
+		gone:      indexTx[string]{base: s.gone, n: s.gone.n},
+		reqOrder:  indexTx[string]{base: s.reqOrder, n: s.reqOrder.n},
+		refusals:  indexTx[struct{}]{base: s.refusals, n: s.refusals.n},
+		driverReq: indexTx[uint64]{base: s.driverReq, n: s.driverReq.n}, endedDrivers: indexTx[uint64]{base: s.endedDrivers, n: s.endedDrivers.n},
+		byDriver: indexTx[uint64]{base: s.byDriver, n: s.byDriver.n}, waiting: indexTx[struct{}]{base: s.waiting, n: s.waiting.n},
 	}
 	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: t.hasher.master}
 	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: cloneWorker, hash: t.hasher.worker}
@@ -71,6 +76,7 @@ func begin(s *state, index, batch uint64) *tx {
 	t.requests = tableTx[remembered]{base: s.requests, n: s.requests.n, batch: batch, total: &t.hash, hash: t.hasher.request}
 	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: t.hasher.auditLine}
 	t.tokens = tableTx[model.Token]{base: s.tokens, n: s.tokens.n, batch: batch, total: &t.hash, clone: (*model.Token).Clone, hash: t.hasher.token}
+	t.drivers = tableTx[model.Driver]{base: s.drivers, n: s.drivers.n, batch: batch, total: &t.hash, clone: (*model.Driver).Clone, hash: t.hasher.driver}
 	return t
 }
 
@@ -88,6 +94,7 @@ func (t *tx) commit() *state {
 		executors: t.executors.commit(), requests: t.requests.commit(), audit: t.audit.commit(), tokens: t.tokens.commit(),
 		byWorker: t.byWorker.commit(), usage: t.usage.commit(), byReq: t.byReq.commit(),
 		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(), refusals: t.refusals.commit(),
+		drivers: t.drivers.commit(), driverReq: t.driverReq.commit(), waiting: t.waiting.commit(), endedDrivers: t.endedDrivers.commit(), byDriver: t.byDriver.commit(),
 	}
 	if t.meta != t.base.meta {
 		t.hash.sub(t.hasher.meta(&t.base.meta))
@@ -153,6 +160,12 @@ func (t *tx) dispatch(c *replogv1.Command) Result {
 		return t.leaveWorker(c, k.LeaveWorker)
 	case *replogv1.Command_MarkWorker:
 		return t.markWorker(c, k.MarkWorker)
+	case *replogv1.Command_DrainWorkers:
+		return t.drainWorkers(c, k.DrainWorkers)
+	case *replogv1.Command_UndrainWorkers:
+		return t.undrainWorkers(c, k.UndrainWorkers)
+	case *replogv1.Command_StopDrained:
+		return t.stopDrained(c, k.StopDrained)
 	case *replogv1.Command_RegisterApp:
 		return t.registerApp(c, k.RegisterApp)
 	case *replogv1.Command_FinishApp:
@@ -181,6 +194,14 @@ func (t *tx) dispatch(c *replogv1.Command) Result {
 		return t.expireExecutors(k.ExpireExecutors)
 	case *replogv1.Command_SettleApps:
 		return t.settleApps(k.SettleApps)
+	case *replogv1.Command_PlaceDrivers:
+		return t.placeDrivers(k.PlaceDrivers)
+	case *replogv1.Command_SubmitDriver:
+		return t.submitDriver(c, k.SubmitDriver)
+	case *replogv1.Command_KillDriver:
+		return t.killDriver(c, k.KillDriver)
+	case *replogv1.Command_KillDrivers:
+		return t.killDrivers(c, k.KillDrivers)
 	}
 	// A kind that is generated but not handled here: a test keeps the two in
 	// step.

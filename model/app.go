@@ -114,6 +114,26 @@ type AppSpec struct {
 	// Program is what executors run (AppKindDriver only); the zero value is
 	// Hearth's own executor.
 	Program Program
+	// Queue is who the application waits with; "" = QueueDefault.
+	Queue string
+	// MinExecutors is the size of the gang: fewer executors of the default
+	// profile than that, or than are wanted if those are fewer, are never
+	// started, and those that are missing are placed together or not at all;
+	// 0 and 1 = no gang.
+	MinExecutors int
+	// Require are labels, with their values, that a worker must have to get
+	// executors of this application.
+	Require map[string]string
+	// Prefer are labels with their values: of workers that the selection policy
+	// calls equal, those with more of them come first.
+	Prefer map[string]string
+	// Driver is the driver in cluster mode whose attempt Attempt has registered
+	// the application: with that it ends. "" = a driver in client mode.
+	Driver  DriverID
+	Attempt int
+	// Artifacts are fetched before a process starts. Only the description of a
+	// driver's process (DriverSpec.Launch) has any.
+	Artifacts []Artifact
 }
 
 // Clone returns a deep copy.
@@ -121,6 +141,9 @@ func (s AppSpec) Clone() AppSpec {
 	s.Profile = s.Profile.Clone()
 	s.Command = s.Command.Clone()
 	s.Files = slices.Clone(s.Files)
+	s.Artifacts = slices.Clone(s.Artifacts)
+	s.Require = maps.Clone(s.Require)
+	s.Prefer = maps.Clone(s.Prefer)
 	return s
 }
 
@@ -158,6 +181,9 @@ type App struct {
 	Completed    int // clean exits counted toward Completions
 	// CoresGranted is the sum over executors that still hold cores.
 	CoresGranted int
+	// CoresLeaving is the part of CoresGranted that executors hold which are
+	// leaving.
+	CoresLeaving int
 	// Live counts executors per profile that count against the target.
 	Live map[int]int
 
@@ -213,6 +239,9 @@ type Executor struct {
 	PID         int
 	// Secret proves the executor to its driver. Never shown.
 	Secret string
+	// Leaving: its worker was drained while it ran. It counts against no limit
+	// of its application any more, and its end is nobody's failure.
+	Leaving bool
 
 	PlacedTick  int64
 	LaunchTick  int64 // process started; 0 = not yet
@@ -228,19 +257,6 @@ func (e *Executor) Ref() ExecutorRef { return ExecutorRef{App: e.App, Executor: 
 
 // Clone returns a copy; Resources are shared because they never change.
 func (e *Executor) Clone() *Executor { c := *e; return &c }
-
-// Settings are the scheduler's replicated settings. The HCL block cluster {}
-// seeds them at bootstrap only.
-type Settings struct {
-	SpreadOutApps         bool
-	WorkerSelectionPolicy SelectionPolicy
-	DefaultCores          int // cores of an app without CoresMax; 0 = no limit
-}
-
-// DefaultSettings are Spark's defaults (spark-standalone 1.F).
-func DefaultSettings() Settings {
-	return Settings{SpreadOutApps: true, WorkerSelectionPolicy: CoresFreeDesc}
-}
 
 // SelectionPolicy orders candidate workers (spark-standalone 1.F).
 type SelectionPolicy string
@@ -270,4 +286,7 @@ type Placement struct {
 	MemoryMiB   int64
 	Resources   Resources
 	Secret      string
+	// Gang joins neighbours of one plan that have the same number: they are
+	// placed together or not at all. 0 = by itself.
+	Gang uint32
 }

@@ -21,8 +21,20 @@ const (
 	MaxResourceNames = 64
 	// MaxAddresses bounds the addresses of one resource on one worker.
 	MaxAddresses = 4096
-	// MaxLabels bounds the labels of a worker.
+	// MaxLabels bounds the labels of a worker, and those that an application
+	// requires or prefers.
 	MaxLabels = 64
+	// MaxTotalCores bounds a limit of cores over many workers.
+	MaxTotalCores = 1 << 31
+	// MaxGang bounds a gang, which must fit into one entry of the log.
+	MaxGang = 1024
+	// MaxDriversLimit bounds the limit of drivers that are placed at once.
+	MaxDriversLimit = 1 << 20
+	// MaxGangAfterMilli bounds how long a gang may wait before cores are kept
+	// for it (a week).
+	MaxGangAfterMilli = 7 * 24 * 3600 * 1000
+	// MaxArtifacts bounds the artifacts of a driver.
+	MaxArtifacts = 64
 	// MaxReasonBytes bounds a reason text kept in the state.
 	MaxReasonBytes = 1024
 
@@ -34,6 +46,10 @@ const (
 	MaxFinishedExecutorsEnded = 200
 	// MaxEndedApps is how many ended applications are kept.
 	MaxEndedApps = 200
+	// MaxEndedDrivers is how many ended drivers of cluster mode are kept.
+	MaxEndedDrivers = 200
+	// MaxDriverAttempts is how many ended attempts a driver keeps.
+	MaxDriverAttempts = 10
 	// MaxRemembered is how many request results are remembered.
 	MaxRemembered = 65536
 	// MaxRememberedBytes bounds one remembered result.
@@ -66,6 +82,18 @@ const (
 	BackoffMaxMilli    = 30 * 1000
 )
 
+// Supervision of drivers in cluster mode (design 8), in ms of cluster clock and
+// in counts. Failures count within FailureWindowMilli.
+const (
+	DriverBackoffMaxMilli = 60 * 1000
+	// DriverStableMilli: a run this long resets the pause (spark-standalone 1.E).
+	DriverStableMilli   = 5 * 1000
+	DriverFailuresLimit = 10 // in the window: the driver fails
+	// DriverUnprovedMilli is how long a supervised driver is not launched again
+	// whose worker went silent without proof that the process is gone.
+	DriverUnprovedMilli = 5 * 60 * 1000
+)
+
 // Bounds of a token's life, in ms of cluster clock.
 const (
 	MinTokenMilli = 1000
@@ -75,6 +103,17 @@ const (
 // MaxRestartMilli bounds how long a worker may be away for a planned restart,
 // in ms of cluster clock.
 const MaxRestartMilli = 10 * 60 * 1000
+
+// MaxDrainMilli bounds the deadline of a drain, in ms of cluster clock.
+const MaxDrainMilli = 366 * 24 * 3600 * 1000
+
+// Limits of one call that drains workers.
+const (
+	// MaxDrainWorkers bounds the workers of one command.
+	MaxDrainWorkers = 4096
+	// MaxWorkerChoices bounds the ids and hosts that name them.
+	MaxWorkerChoices = 4096
+)
 
 // Deadlines of an executor's states, in ms (design 8).
 const (

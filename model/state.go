@@ -27,18 +27,22 @@ func (s AppState) Terminal() bool {
 // ExecutorState is the state of an executor.
 type ExecutorState string
 
-// Executor states (design 8). KILLING and STUCK still hold their cores and
-// memory but no longer count against the application's target.
+// Executor states (design 8). DECOMMISSIONING, KILLING and STUCK still hold
+// their cores and memory but no longer count against the application's target.
 const (
 	ExecutorPlaced    ExecutorState = "PLACED"
 	ExecutorLaunching ExecutorState = "LAUNCHING"
 	ExecutorRunning   ExecutorState = "RUNNING"
-	ExecutorKilling   ExecutorState = "KILLING"
-	ExecutorStuck     ExecutorState = "STUCK"
-	ExecutorExited    ExecutorState = "EXITED"
-	ExecutorFailed    ExecutorState = "FAILED"
-	ExecutorKilled    ExecutorState = "KILLED"
-	ExecutorLost      ExecutorState = "LOST"
+	// ExecutorDecommissioning: its worker is drained. It runs on, gets no new
+	// tasks and is replaced; back to RUNNING leads the end of the drain alone.
+	ExecutorDecommissioning ExecutorState = "DECOMMISSIONING"
+
+	ExecutorKilling ExecutorState = "KILLING"
+	ExecutorStuck   ExecutorState = "STUCK"
+	ExecutorExited  ExecutorState = "EXITED"
+	ExecutorFailed  ExecutorState = "FAILED"
+	ExecutorKilled  ExecutorState = "KILLED"
+	ExecutorLost    ExecutorState = "LOST"
 )
 
 // executorNext holds the legal transitions; a state absent from the inner list
@@ -53,6 +57,10 @@ var executorNext = map[ExecutorState][]ExecutorState{ //nolint:gochecknoglobals 
 		ExecutorFailed, ExecutorKilled, ExecutorLost,
 	},
 	ExecutorRunning: {
+		ExecutorDecommissioning, ExecutorKilling, ExecutorStuck, ExecutorExited, ExecutorFailed,
+		ExecutorKilled, ExecutorLost,
+	},
+	ExecutorDecommissioning: {
 		ExecutorKilling, ExecutorStuck, ExecutorExited, ExecutorFailed,
 		ExecutorKilled, ExecutorLost,
 	},
@@ -63,7 +71,7 @@ var executorNext = map[ExecutorState][]ExecutorState{ //nolint:gochecknoglobals 
 // ExecutorStates lists every executor state in order of life.
 func ExecutorStates() []ExecutorState {
 	return []ExecutorState{
-		ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorKilling, ExecutorStuck,
+		ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorDecommissioning, ExecutorKilling, ExecutorStuck,
 		ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost,
 	}
 }
@@ -73,7 +81,7 @@ func (s ExecutorState) Terminal() bool {
 	switch s {
 	case ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost:
 		return true
-	case ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorKilling, ExecutorStuck:
+	case ExecutorPlaced, ExecutorLaunching, ExecutorRunning, ExecutorDecommissioning, ExecutorKilling, ExecutorStuck:
 	}
 	return false
 }
@@ -91,10 +99,15 @@ func (s ExecutorState) CanBecome(next ExecutorState) bool {
 // WorkerState is the state of a worker.
 type WorkerState string
 
-// Worker states that exist today. DRAINING and DRAINED are reserved words of
-// the design.
+// Worker states. ALIVE, DRAINING and DRAINED are those of a worker that
+// answers.
 const (
-	WorkerAlive       WorkerState = "ALIVE"
+	WorkerAlive WorkerState = "ALIVE"
+	// WorkerDraining: it is out of service, and something of ours runs there
+	// still (Worker.Drain).
+	WorkerDraining WorkerState = "DRAINING"
+	// WorkerDrained: it is out of service and empty.
+	WorkerDrained     WorkerState = "DRAINED"
 	WorkerUnreachable WorkerState = "UNREACHABLE"
 	// WorkerRestarting: the worker has said that its process is replaced and
 	// keeps its children; nothing is held against its absence until
@@ -107,16 +120,25 @@ const (
 // workerNext holds the legal transitions. Out of DEAD and LEFT only a new
 // incarnation leads.
 var workerNext = map[WorkerState][]WorkerState{ //nolint:gochecknoglobals // a constant table
-	WorkerAlive:       {WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft},
-	WorkerUnreachable: {WorkerAlive, WorkerRestarting, WorkerDead, WorkerLeft},
-	WorkerRestarting:  {WorkerAlive, WorkerUnreachable, WorkerDead, WorkerLeft},
-	WorkerDead:        {WorkerAlive, WorkerLeft},
-	WorkerLeft:        {WorkerAlive},
+	WorkerAlive:       {WorkerDraining, WorkerDrained, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerDraining:    {WorkerAlive, WorkerDrained, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerDrained:     {WorkerAlive, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerUnreachable: {WorkerAlive, WorkerDraining, WorkerDrained, WorkerRestarting, WorkerDead, WorkerLeft},
+	WorkerRestarting:  {WorkerAlive, WorkerDraining, WorkerDrained, WorkerUnreachable, WorkerDead, WorkerLeft},
+	WorkerDead:        {WorkerAlive, WorkerDrained, WorkerLeft},
+	WorkerLeft:        {WorkerAlive, WorkerDrained},
 }
 
 // WorkerStates lists every worker state.
 func WorkerStates() []WorkerState {
-	return []WorkerState{WorkerAlive, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft}
+	return []WorkerState{
+		WorkerAlive, WorkerDraining, WorkerDrained, WorkerUnreachable, WorkerRestarting, WorkerDead, WorkerLeft,
+	}
+}
+
+// Up reports whether the worker answers: ALIVE, DRAINING or DRAINED.
+func (s WorkerState) Up() bool {
+	return s == WorkerAlive || s == WorkerDraining || s == WorkerDrained
 }
 
 // CanBecome reports whether next may follow s.

@@ -28,6 +28,13 @@ func (s AppSpec) Validate() error {
 	if p := s.Disconnect.Effective(); p != DisconnectKeep && p != DisconnectSingleton {
 		bad("disconnect %q: must be %q or %q", s.Disconnect, DisconnectKeep, DisconnectSingleton)
 	}
+	if len(s.Artifacts) > 0 {
+		bad("artifacts: only a driver in cluster mode has any")
+	}
+	if _, err := s.Driver.Number(); s.Driver != "" && (err != nil || s.Attempt < 1) || s.Driver == "" && s.Attempt != 0 {
+		bad("driver %q, attempt %d: must be those of a driver in cluster mode, or none", s.Driver, s.Attempt)
+	}
+	s.validatePlace(bad)
 	errs = append(errs, s.Profile.validate()...)
 	errs = append(errs, s.Command.validate()...)
 	for _, f := range s.Files {
@@ -58,6 +65,31 @@ func (s AppSpec) Validate() error {
 		errs = append(errs, fmt.Errorf("%w: the application's description has %d bytes with its files; the limit is %d", ErrTooLarge, n, MaxSpecBytes))
 	}
 	return errors.Join(errs...)
+}
+
+// validatePlace checks what says who the application waits with and where its
+// executors may go.
+func (s AppSpec) validatePlace(bad func(string, ...any)) {
+	if s.Queue != "" {
+		if err := ValidQueueName(s.Queue); err != nil {
+			bad("queue: %v", err)
+		}
+	}
+	switch {
+	case s.MinExecutors < 0 || s.MinExecutors > MaxGang:
+		bad("min_executors %d: must be between 0 (no gang) and %d", s.MinExecutors, MaxGang)
+	case s.MinExecutors > 0 && s.CoresMax > 0 && s.MinExecutors*max(s.Profile.Cores, 1) > s.CoresMax:
+		bad("min_executors %d: %d executors of %d cores need more than cores_max %d", s.MinExecutors, s.MinExecutors, max(s.Profile.Cores, 1), s.CoresMax)
+	}
+	for field, labels := range map[string]map[string]string{"require": s.Require, "prefer": s.Prefer} {
+		if len(labels) > MaxLabels {
+			bad("%s: %d labels, the limit is %d", field, len(labels), MaxLabels)
+		}
+		for k, v := range labels {
+			checkName(bad, field+": label", k, true)
+			checkName(bad, field+": label "+k, v, false)
+		}
+	}
 }
 
 func (s AppSpec) validateCommandKind(bad func(string, ...any)) {
@@ -94,6 +126,9 @@ func (s AppSpec) bytes() int {
 	}
 	for _, f := range s.Files {
 		n += len(f.Name) + len(f.Data)
+	}
+	for _, a := range s.Artifacts {
+		n += len(a.URL) + len(a.SHA256) + len(a.Name)
 	}
 	return n
 }
@@ -170,6 +205,9 @@ func (o Offer) Validate() error {
 	if o.MemoryMiB < 1 || o.MemoryMiB > MaxMemoryMiB {
 		bad("memory_mib %d: must be between 1 and %d", o.MemoryMiB, MaxMemoryMiB)
 	}
+	if o.CoresTotal < 0 || o.CoresTotal > MaxCores || o.MemoryTotalMiB < 0 || o.MemoryTotalMiB > MaxMemoryMiB {
+		bad("cores_total %d, memory_total_mib %d: must be between 0 (not known) and %d, %d", o.CoresTotal, o.MemoryTotalMiB, MaxCores, MaxMemoryMiB)
+	}
 	if len(o.Resources) > MaxResourceNames {
 		bad("resources: %d names, the limit is %d", len(o.Resources), MaxResourceNames)
 	}
@@ -208,6 +246,27 @@ func (s Settings) Validate() error {
 	}
 	if s.DefaultCores < 0 || s.DefaultCores > MaxCores {
 		errs = append(errs, fmt.Errorf("%w: default_cores %d: must be between 0 (no limit) and %d", ErrInvalid, s.DefaultCores, MaxCores))
+	}
+	if s.MaxDrivers < 0 || s.MaxDrivers > MaxDriversLimit {
+		errs = append(errs, fmt.Errorf("%w: max_drivers %d: must be between 0 (no limit) and %d", ErrInvalid, s.MaxDrivers, MaxDriversLimit))
+	}
+	if s.DriverShareMilli < 0 || s.DriverShareMilli > 1000 {
+		errs = append(errs, fmt.Errorf("%w: driver_share %s: must be between 0 (no limit) and 1", ErrInvalid, FormatShare(s.DriverShareMilli)))
+	}
+	if s.UserCores < 0 || s.UserCores > MaxTotalCores {
+		errs = append(errs, fmt.Errorf("%w: user_cores %d: must be between 0 (no limit) and %d", ErrInvalid, s.UserCores, MaxTotalCores))
+	}
+	if s.GangAfterMilli < 0 || s.GangAfterMilli > MaxGangAfterMilli {
+		errs = append(errs, fmt.Errorf("%w: gang_after: %d ms: must be between 0 (never) and %d", ErrInvalid, s.GangAfterMilli, MaxGangAfterMilli))
+	}
+	if len(s.Queues) > MaxQueues {
+		errs = append(errs, fmt.Errorf("%w: queues: %d, the limit is %d", ErrInvalid, len(s.Queues), MaxQueues))
+	}
+	for i, q := range s.Queues {
+		errs = append(errs, q.Validate())
+		if i > 0 && s.Queues[i-1].Name >= q.Name {
+			errs = append(errs, fmt.Errorf("%w: queues: %q: each name is given once, sorted", ErrInvalid, q.Name))
+		}
 	}
 	return errors.Join(errs...)
 }

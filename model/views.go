@@ -95,6 +95,29 @@ type WorkerView struct {
 	// RestartLeft is how long a RESTARTING worker may still be away; 0 in any
 	// other state.
 	RestartLeft int64 `json:"restart_left_ms"`
+	// Drain is absent while the worker is in service.
+	Drain *DrainView `json:"drain,omitempty"`
+	// CoresFree and MemoryFreeMiB are what new executors and drivers can be
+	// placed on now: nothing unless the worker is ALIVE.
+	CoresFree     int   `json:"cores_free"`
+	MemoryFreeMiB int64 `json:"memory_free_mib"`
+	// What the machine has (0 = not known), what of its memory the worker does
+	// not offer, and what is in use there, by whomever (-1 = not known).
+	CoresTotal        int   `json:"cores_total"`
+	MemoryTotalMiB    int64 `json:"memory_total_mib"`
+	MemoryReservedMiB int64 `json:"memory_reserved_mib"`
+	MemoryHostUsedMiB int64 `json:"memory_host_used_mib"`
+}
+
+// DrainView says why and how a worker is out of service.
+type DrainView struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`
+	Since  string `json:"since"`
+	// DeadlineLeft is how long what runs there is still left alone; -1 = for as
+	// long as it takes.
+	DeadlineLeft int64 `json:"deadline_left_ms"`
+	IdleOnly     bool  `json:"idle_only"`
 }
 
 // AppView is one application; Executors is filled by `hearth app ID` only.

@@ -46,7 +46,41 @@ type Worker struct {
 	// Certificate is the name in the certificate that registered the worker
 	// first; "" = it came without TLS. Only its holder may speak for the worker.
 	Certificate string
+	// Drain is why the worker is out of service; nil = it is not. It outlives
+	// restarts of the worker, its death and its leaving: only the end of the
+	// drain ends it. It is replaced as a whole, never changed.
+	Drain       *Drain
 	ChangeIndex uint64
+}
+
+// Drain takes a worker out of service (ADR 0036): nothing new is placed there,
+// and what runs is moved, or waited for.
+type Drain struct {
+	Index     uint64 // of the entry that ordered it: names this drain
+	Reason    string
+	Principal string // who ordered it
+	SinceWall int64  // ms since 1970, for display
+	SinceTick int64  // cluster clock, ms
+	// DeadlineTick is the cluster clock, in ms, from which on what is left is
+	// ended; 0 = none.
+	DeadlineTick int64
+	// IdleOnly: what runs is left to end by itself, and is not replaced before.
+	IdleOnly bool
+}
+
+// Due reports whether the deadline has passed.
+func (d *Drain) Due(tick int64) bool { return d.DeadlineTick > 0 && tick >= d.DeadlineTick }
+
+// UpState is the state of a worker that answers: out of service or in it.
+// holds says whether anything of ours runs there.
+func (w *Worker) UpState(holds bool) WorkerState {
+	switch {
+	case w.Drain == nil:
+		return WorkerAlive
+	case holds:
+		return WorkerDraining
+	}
+	return WorkerDrained
 }
 
 // Offer is what a worker brings: where it is reached and what it can hold.
@@ -60,6 +94,10 @@ type Offer struct {
 	Resources Resources
 	Labels    map[string]string
 	Version   string
+	// CoresTotal and MemoryTotalMiB are what the machine, or the narrowest
+	// cgroup of the worker, has; 0 = not known.
+	CoresTotal     int
+	MemoryTotalMiB int64
 }
 
 // Clone returns a deep copy.
@@ -84,6 +122,9 @@ type Usage struct {
 	Executors int
 }
 
+// Holds reports whether anything is in use.
+func (u Usage) Holds() bool { return u.Executors > 0 || u.Cores > 0 }
+
 // Clone returns a deep copy.
 func (u Usage) Clone() Usage {
 	u.Resources = u.Resources.Clone()
@@ -99,11 +140,18 @@ type Master struct {
 	SerfAddr string
 	HTTPAddr string
 	Version  string
+	// Key is the Ed25519 public key of its data directory, MasterKeyBytes long,
+	// by which it proves that it is at an address; "" from before there was one.
+	// Once known it stays.
+	Key string
 	// Removed: an operator has taken it out for good. The record stays, so
 	// that a removed master that comes back is not added again (HA-16).
 	Removed     bool
 	ChangeIndex uint64
 }
+
+// MasterKeyBytes is the length of a Master.Key.
+const MasterKeyBytes = 32
 
 // Clone returns a copy.
 func (m *Master) Clone() *Master { c := *m; return &c }

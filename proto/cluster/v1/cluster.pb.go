@@ -643,6 +643,292 @@ func (x *WorkersReply) GetWorkers() []*WorkerView {
 	return nil
 }
 
+// WorkerChoice names workers by id, or the beginning of one, and by host,
+// without regard to case.
+type WorkerChoice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	Hosts         []string               `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerChoice) Reset() {
+	*x = WorkerChoice{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerChoice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerChoice) ProtoMessage() {}
+
+func (x *WorkerChoice) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerChoice.ProtoReflect.Descriptor instead.
+func (*WorkerChoice) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WorkerChoice) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *WorkerChoice) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+type DrainWorkersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       *WorkerChoice          `protobuf:"bytes,1,opt,name=workers,proto3" json:"workers,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	DeadlineMs    int64                  `protobuf:"varint,3,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // 0: none
+	IdleOnly      bool                   `protobuf:"varint,4,opt,name=idle_only,json=idleOnly,proto3" json:"idle_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainWorkersRequest) Reset() {
+	*x = DrainWorkersRequest{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainWorkersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainWorkersRequest) ProtoMessage() {}
+
+func (x *DrainWorkersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainWorkersRequest.ProtoReflect.Descriptor instead.
+func (*DrainWorkersRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DrainWorkersRequest) GetWorkers() *WorkerChoice {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *DrainWorkersRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DrainWorkersRequest) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *DrainWorkersRequest) GetIdleOnly() bool {
+	if x != nil {
+		return x.IdleOnly
+	}
+	return false
+}
+
+type UndrainWorkersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       *WorkerChoice          `protobuf:"bytes,1,opt,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainWorkersRequest) Reset() {
+	*x = UndrainWorkersRequest{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainWorkersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainWorkersRequest) ProtoMessage() {}
+
+func (x *UndrainWorkersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainWorkersRequest.ProtoReflect.Descriptor instead.
+func (*UndrainWorkersRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UndrainWorkersRequest) GetWorkers() *WorkerChoice {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+type DrainReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       []string               `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"` // that were named, by id
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainReply) Reset() {
+	*x = DrainReply{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainReply) ProtoMessage() {}
+
+func (x *DrainReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainReply.ProtoReflect.Descriptor instead.
+func (*DrainReply) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DrainReply) GetWorkers() []string {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+type DrainView struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Reason         string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	By             string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Since          string                 `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	DeadlineLeftMs int64                  `protobuf:"zigzag64,4,opt,name=deadline_left_ms,json=deadlineLeftMs,proto3" json:"deadline_left_ms,omitempty"` // -1: no deadline
+	IdleOnly       bool                   `protobuf:"varint,5,opt,name=idle_only,json=idleOnly,proto3" json:"idle_only,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DrainView) Reset() {
+	*x = DrainView{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainView) ProtoMessage() {}
+
+func (x *DrainView) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainView.ProtoReflect.Descriptor instead.
+func (*DrainView) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DrainView) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DrainView) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *DrainView) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *DrainView) GetDeadlineLeftMs() int64 {
+	if x != nil {
+		return x.DeadlineLeftMs
+	}
+	return 0
+}
+
+func (x *DrainView) GetIdleOnly() bool {
+	if x != nil {
+		return x.IdleOnly
+	}
+	return false
+}
+
 type SetSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        map[string]string      `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -652,7 +938,7 @@ type SetSettingsRequest struct {
 
 func (x *SetSettingsRequest) Reset() {
 	*x = SetSettingsRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[11]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +950,7 @@ func (x *SetSettingsRequest) String() string {
 func (*SetSettingsRequest) ProtoMessage() {}
 
 func (x *SetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[11]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +963,7 @@ func (x *SetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*SetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetSettingsRequest) GetValues() map[string]string {
@@ -696,7 +982,7 @@ type RaftServersReply struct {
 
 func (x *RaftServersReply) Reset() {
 	*x = RaftServersReply{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[12]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +994,7 @@ func (x *RaftServersReply) String() string {
 func (*RaftServersReply) ProtoMessage() {}
 
 func (x *RaftServersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[12]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +1007,7 @@ func (x *RaftServersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftServersReply.ProtoReflect.Descriptor instead.
 func (*RaftServersReply) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RaftServersReply) GetMasters() []*MasterView {
@@ -740,7 +1026,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[13]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +1038,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[13]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +1051,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TransferLeadershipRequest) GetTo() string {
@@ -784,7 +1070,7 @@ type RemoveMasterRequest struct {
 
 func (x *RemoveMasterRequest) Reset() {
 	*x = RemoveMasterRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[14]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1082,7 @@ func (x *RemoveMasterRequest) String() string {
 func (*RemoveMasterRequest) ProtoMessage() {}
 
 func (x *RemoveMasterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[14]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1095,7 @@ func (x *RemoveMasterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMasterRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMasterRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RemoveMasterRequest) GetId() string {
@@ -828,7 +1114,7 @@ type GossipMembersReply struct {
 
 func (x *GossipMembersReply) Reset() {
 	*x = GossipMembersReply{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[15]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +1126,7 @@ func (x *GossipMembersReply) String() string {
 func (*GossipMembersReply) ProtoMessage() {}
 
 func (x *GossipMembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[15]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1139,7 @@ func (x *GossipMembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMembersReply.ProtoReflect.Descriptor instead.
 func (*GossipMembersReply) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GossipMembersReply) GetMembers() []*GossipMemberView {
@@ -876,7 +1162,7 @@ type ChangeGossipKeysRequest struct {
 
 func (x *ChangeGossipKeysRequest) Reset() {
 	*x = ChangeGossipKeysRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1174,7 @@ func (x *ChangeGossipKeysRequest) String() string {
 func (*ChangeGossipKeysRequest) ProtoMessage() {}
 
 func (x *ChangeGossipKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[16]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1187,7 @@ func (x *ChangeGossipKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGossipKeysRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGossipKeysRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChangeGossipKeysRequest) GetAction() string {
@@ -947,7 +1233,7 @@ type GossipKeysView struct {
 
 func (x *GossipKeysView) Reset() {
 	*x = GossipKeysView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1245,7 @@ func (x *GossipKeysView) String() string {
 func (*GossipKeysView) ProtoMessage() {}
 
 func (x *GossipKeysView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[17]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1258,7 @@ func (x *GossipKeysView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipKeysView.ProtoReflect.Descriptor instead.
 func (*GossipKeysView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GossipKeysView) GetKeys() []*GossipKeyView {
@@ -1021,7 +1307,7 @@ type GossipKeyView struct {
 
 func (x *GossipKeyView) Reset() {
 	*x = GossipKeyView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1319,7 @@ func (x *GossipKeyView) String() string {
 func (*GossipKeyView) ProtoMessage() {}
 
 func (x *GossipKeyView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[18]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1332,7 @@ func (x *GossipKeyView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipKeyView.ProtoReflect.Descriptor instead.
 func (*GossipKeyView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GossipKeyView) GetId() string {
@@ -1075,13 +1361,19 @@ type SettingsView struct {
 	SpreadOutApps         bool                   `protobuf:"varint,1,opt,name=spread_out_apps,json=spreadOutApps,proto3" json:"spread_out_apps,omitempty"`
 	WorkerSelectionPolicy string                 `protobuf:"bytes,2,opt,name=worker_selection_policy,json=workerSelectionPolicy,proto3" json:"worker_selection_policy,omitempty"`
 	DefaultCores          int64                  `protobuf:"varint,3,opt,name=default_cores,json=defaultCores,proto3" json:"default_cores,omitempty"`
+	SpreadOutDrivers      bool                   `protobuf:"varint,4,opt,name=spread_out_drivers,json=spreadOutDrivers,proto3" json:"spread_out_drivers,omitempty"`
+	MaxDrivers            int64                  `protobuf:"varint,5,opt,name=max_drivers,json=maxDrivers,proto3" json:"max_drivers,omitempty"`
+	DriverShareMilli      int64                  `protobuf:"varint,6,opt,name=driver_share_milli,json=driverShareMilli,proto3" json:"driver_share_milli,omitempty"`
+	Queues                []*Queue               `protobuf:"bytes,7,rep,name=queues,proto3" json:"queues,omitempty"`
+	UserCores             int64                  `protobuf:"varint,8,opt,name=user_cores,json=userCores,proto3" json:"user_cores,omitempty"`
+	GangAfterMs           int64                  `protobuf:"varint,9,opt,name=gang_after_ms,json=gangAfterMs,proto3" json:"gang_after_ms,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
 
 func (x *SettingsView) Reset() {
 	*x = SettingsView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1385,7 @@ func (x *SettingsView) String() string {
 func (*SettingsView) ProtoMessage() {}
 
 func (x *SettingsView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[19]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1398,7 @@ func (x *SettingsView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsView.ProtoReflect.Descriptor instead.
 func (*SettingsView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SettingsView) GetSpreadOutApps() bool {
@@ -1130,6 +1422,116 @@ func (x *SettingsView) GetDefaultCores() int64 {
 	return 0
 }
 
+func (x *SettingsView) GetSpreadOutDrivers() bool {
+	if x != nil {
+		return x.SpreadOutDrivers
+	}
+	return false
+}
+
+func (x *SettingsView) GetMaxDrivers() int64 {
+	if x != nil {
+		return x.MaxDrivers
+	}
+	return 0
+}
+
+func (x *SettingsView) GetDriverShareMilli() int64 {
+	if x != nil {
+		return x.DriverShareMilli
+	}
+	return 0
+}
+
+func (x *SettingsView) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *SettingsView) GetUserCores() int64 {
+	if x != nil {
+		return x.UserCores
+	}
+	return 0
+}
+
+func (x *SettingsView) GetGangAfterMs() int64 {
+	if x != nil {
+		return x.GangAfterMs
+	}
+	return 0
+}
+
+type Queue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Weight        int64                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	Priority      int64                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	CapCores      int64                  `protobuf:"varint,4,opt,name=cap_cores,json=capCores,proto3" json:"cap_cores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Queue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Queue) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Queue) GetPriority() int64 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Queue) GetCapCores() int64 {
+	if x != nil {
+		return x.CapCores
+	}
+	return 0
+}
+
 type StalenessView struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Master          string                 `protobuf:"bytes,1,opt,name=master,proto3" json:"master,omitempty"`
@@ -1145,7 +1547,7 @@ type StalenessView struct {
 
 func (x *StalenessView) Reset() {
 	*x = StalenessView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1559,7 @@ func (x *StalenessView) String() string {
 func (*StalenessView) ProtoMessage() {}
 
 func (x *StalenessView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[20]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1572,7 @@ func (x *StalenessView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StalenessView.ProtoReflect.Descriptor instead.
 func (*StalenessView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StalenessView) GetMaster() string {
@@ -1240,7 +1642,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1654,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[21]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1667,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClusterView) GetVersion() int64 {
@@ -1350,7 +1752,7 @@ type AlarmView struct {
 
 func (x *AlarmView) Reset() {
 	*x = AlarmView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1764,7 @@ func (x *AlarmView) String() string {
 func (*AlarmView) ProtoMessage() {}
 
 func (x *AlarmView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[22]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1777,7 @@ func (x *AlarmView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlarmView.ProtoReflect.Descriptor instead.
 func (*AlarmView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AlarmView) GetKind() string {
@@ -1425,7 +1827,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1839,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[23]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1852,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MasterView) GetId() string {
@@ -1531,34 +1933,41 @@ func (x *MasterView) GetBuildVersion() string {
 }
 
 type WorkerView struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	Active        bool                   `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	Hostname      string                 `protobuf:"bytes,5,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	GrpcAddr      string                 `protobuf:"bytes,6,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	SerfAddr      string                 `protobuf:"bytes,7,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
-	HttpAddr      string                 `protobuf:"bytes,8,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Cores         int64                  `protobuf:"varint,10,opt,name=cores,proto3" json:"cores,omitempty"`
-	CoresUsed     int64                  `protobuf:"varint,11,opt,name=cores_used,json=coresUsed,proto3" json:"cores_used,omitempty"`
-	MemoryMib     int64                  `protobuf:"varint,12,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	MemoryUsedMib int64                  `protobuf:"varint,13,opt,name=memory_used_mib,json=memoryUsedMib,proto3" json:"memory_used_mib,omitempty"`
-	Resources     map[string]*Addresses  `protobuf:"bytes,14,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	ResourcesUsed map[string]*Addresses  `protobuf:"bytes,15,rep,name=resources_used,json=resourcesUsed,proto3" json:"resources_used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Labels        map[string]string      `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Executors     int64                  `protobuf:"varint,17,opt,name=executors,proto3" json:"executors,omitempty"`
-	RegisteredAt  string                 `protobuf:"bytes,18,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	BuildVersion  string                 `protobuf:"bytes,19,opt,name=build_version,json=buildVersion,proto3" json:"build_version,omitempty"`
-	RestartLeftMs int64                  `protobuf:"varint,20,opt,name=restart_left_ms,json=restartLeftMs,proto3" json:"restart_left_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State             string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Active            bool                   `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
+	Reason            string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Hostname          string                 `protobuf:"bytes,5,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	GrpcAddr          string                 `protobuf:"bytes,6,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	SerfAddr          string                 `protobuf:"bytes,7,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
+	HttpAddr          string                 `protobuf:"bytes,8,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	Incarnation       uint64                 `protobuf:"varint,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Cores             int64                  `protobuf:"varint,10,opt,name=cores,proto3" json:"cores,omitempty"`
+	CoresUsed         int64                  `protobuf:"varint,11,opt,name=cores_used,json=coresUsed,proto3" json:"cores_used,omitempty"`
+	MemoryMib         int64                  `protobuf:"varint,12,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	MemoryUsedMib     int64                  `protobuf:"varint,13,opt,name=memory_used_mib,json=memoryUsedMib,proto3" json:"memory_used_mib,omitempty"`
+	Resources         map[string]*Addresses  `protobuf:"bytes,14,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ResourcesUsed     map[string]*Addresses  `protobuf:"bytes,15,rep,name=resources_used,json=resourcesUsed,proto3" json:"resources_used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels            map[string]string      `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Executors         int64                  `protobuf:"varint,17,opt,name=executors,proto3" json:"executors,omitempty"`
+	RegisteredAt      string                 `protobuf:"bytes,18,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
+	BuildVersion      string                 `protobuf:"bytes,19,opt,name=build_version,json=buildVersion,proto3" json:"build_version,omitempty"`
+	RestartLeftMs     int64                  `protobuf:"varint,20,opt,name=restart_left_ms,json=restartLeftMs,proto3" json:"restart_left_ms,omitempty"`
+	Drain             *DrainView             `protobuf:"bytes,21,opt,name=drain,proto3" json:"drain,omitempty"` // absent: in service
+	CoresFree         int64                  `protobuf:"varint,22,opt,name=cores_free,json=coresFree,proto3" json:"cores_free,omitempty"`
+	MemoryFreeMib     int64                  `protobuf:"varint,23,opt,name=memory_free_mib,json=memoryFreeMib,proto3" json:"memory_free_mib,omitempty"`
+	CoresTotal        int64                  `protobuf:"varint,24,opt,name=cores_total,json=coresTotal,proto3" json:"cores_total,omitempty"`
+	MemoryTotalMib    int64                  `protobuf:"varint,25,opt,name=memory_total_mib,json=memoryTotalMib,proto3" json:"memory_total_mib,omitempty"`
+	MemoryReservedMib int64                  `protobuf:"varint,26,opt,name=memory_reserved_mib,json=memoryReservedMib,proto3" json:"memory_reserved_mib,omitempty"`
+	MemoryHostUsedMib int64                  `protobuf:"zigzag64,27,opt,name=memory_host_used_mib,json=memoryHostUsedMib,proto3" json:"memory_host_used_mib,omitempty"` // -1: not known
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WorkerView) Reset() {
 	*x = WorkerView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1979,7 @@ func (x *WorkerView) String() string {
 func (*WorkerView) ProtoMessage() {}
 
 func (x *WorkerView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[24]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1992,7 @@ func (x *WorkerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerView.ProtoReflect.Descriptor instead.
 func (*WorkerView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WorkerView) GetId() string {
@@ -1726,6 +2135,55 @@ func (x *WorkerView) GetRestartLeftMs() int64 {
 	return 0
 }
 
+func (x *WorkerView) GetDrain() *DrainView {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+func (x *WorkerView) GetCoresFree() int64 {
+	if x != nil {
+		return x.CoresFree
+	}
+	return 0
+}
+
+func (x *WorkerView) GetMemoryFreeMib() int64 {
+	if x != nil {
+		return x.MemoryFreeMib
+	}
+	return 0
+}
+
+func (x *WorkerView) GetCoresTotal() int64 {
+	if x != nil {
+		return x.CoresTotal
+	}
+	return 0
+}
+
+func (x *WorkerView) GetMemoryTotalMib() int64 {
+	if x != nil {
+		return x.MemoryTotalMib
+	}
+	return 0
+}
+
+func (x *WorkerView) GetMemoryReservedMib() int64 {
+	if x != nil {
+		return x.MemoryReservedMib
+	}
+	return 0
+}
+
+func (x *WorkerView) GetMemoryHostUsedMib() int64 {
+	if x != nil {
+		return x.MemoryHostUsedMib
+	}
+	return 0
+}
+
 type AppView struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Version           int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -1760,7 +2218,7 @@ type AppView struct {
 
 func (x *AppView) Reset() {
 	*x = AppView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +2230,7 @@ func (x *AppView) String() string {
 func (*AppView) ProtoMessage() {}
 
 func (x *AppView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[25]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +2243,7 @@ func (x *AppView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppView.ProtoReflect.Descriptor instead.
 func (*AppView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AppView) GetVersion() int64 {
@@ -1995,7 +2453,7 @@ type ExecutorView struct {
 
 func (x *ExecutorView) Reset() {
 	*x = ExecutorView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2465,7 @@ func (x *ExecutorView) String() string {
 func (*ExecutorView) ProtoMessage() {}
 
 func (x *ExecutorView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[26]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2478,7 @@ func (x *ExecutorView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
 func (*ExecutorView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExecutorView) GetApp() string {
@@ -2155,7 +2613,7 @@ type GossipMemberView struct {
 
 func (x *GossipMemberView) Reset() {
 	*x = GossipMemberView{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2625,7 @@ func (x *GossipMemberView) String() string {
 func (*GossipMemberView) ProtoMessage() {}
 
 func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[27]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2638,7 @@ func (x *GossipMemberView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMemberView.ProtoReflect.Descriptor instead.
 func (*GossipMemberView) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GossipMemberView) GetId() string {
@@ -2230,7 +2688,7 @@ type Submission struct {
 
 func (x *Submission) Reset() {
 	*x = Submission{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2700,7 @@ func (x *Submission) String() string {
 func (*Submission) ProtoMessage() {}
 
 func (x *Submission) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[28]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2713,7 @@ func (x *Submission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Submission.ProtoReflect.Descriptor instead.
 func (*Submission) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Submission) GetRequestId() string {
@@ -2288,7 +2746,7 @@ type RegisterAppsRequest struct {
 
 func (x *RegisterAppsRequest) Reset() {
 	*x = RegisterAppsRequest{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2758,7 @@ func (x *RegisterAppsRequest) String() string {
 func (*RegisterAppsRequest) ProtoMessage() {}
 
 func (x *RegisterAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[29]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2771,7 @@ func (x *RegisterAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAppsRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAppsRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegisterAppsRequest) GetSubmissions() []*Submission {
@@ -2334,7 +2792,7 @@ type RegisterAppsReply struct {
 
 func (x *RegisterAppsReply) Reset() {
 	*x = RegisterAppsReply{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2804,7 @@ func (x *RegisterAppsReply) String() string {
 func (*RegisterAppsReply) ProtoMessage() {}
 
 func (x *RegisterAppsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[30]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2817,7 @@ func (x *RegisterAppsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAppsReply.ProtoReflect.Descriptor instead.
 func (*RegisterAppsReply) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegisterAppsReply) GetVerdicts() []*SubmissionVerdict {
@@ -2390,7 +2848,7 @@ type SubmissionVerdict struct {
 
 func (x *SubmissionVerdict) Reset() {
 	*x = SubmissionVerdict{}
-	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2860,7 @@ func (x *SubmissionVerdict) String() string {
 func (*SubmissionVerdict) ProtoMessage() {}
 
 func (x *SubmissionVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_cluster_proto_msgTypes[31]
+	mi := &file_cluster_v1_cluster_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2873,7 @@ func (x *SubmissionVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmissionVerdict.ProtoReflect.Descriptor instead.
 func (*SubmissionVerdict) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{31}
+	return file_cluster_v1_cluster_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SubmissionVerdict) GetApp() string {
@@ -2504,7 +2962,27 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\"\x87\x01\n" +
 	"\fWorkersReply\x12>\n" +
 	"\tstaleness\x18\x01 \x01(\v2 .hearth.cluster.v1.StalenessViewR\tstaleness\x127\n" +
-	"\aworkers\x18\x02 \x03(\v2\x1d.hearth.cluster.v1.WorkerViewR\aworkers\"\x9a\x01\n" +
+	"\aworkers\x18\x02 \x03(\v2\x1d.hearth.cluster.v1.WorkerViewR\aworkers\"6\n" +
+	"\fWorkerChoice\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03ids\x12\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts\"\xa6\x01\n" +
+	"\x13DrainWorkersRequest\x129\n" +
+	"\aworkers\x18\x01 \x01(\v2\x1f.hearth.cluster.v1.WorkerChoiceR\aworkers\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n" +
+	"\vdeadline_ms\x18\x03 \x01(\x03R\n" +
+	"deadlineMs\x12\x1b\n" +
+	"\tidle_only\x18\x04 \x01(\bR\bidleOnly\"R\n" +
+	"\x15UndrainWorkersRequest\x129\n" +
+	"\aworkers\x18\x01 \x01(\v2\x1f.hearth.cluster.v1.WorkerChoiceR\aworkers\"&\n" +
+	"\n" +
+	"DrainReply\x12\x18\n" +
+	"\aworkers\x18\x01 \x03(\tR\aworkers\"\x90\x01\n" +
+	"\tDrainView\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\tR\x05since\x12(\n" +
+	"\x10deadline_left_ms\x18\x04 \x01(\x12R\x0edeadlineLeftMs\x12\x1b\n" +
+	"\tidle_only\x18\x05 \x01(\bR\bidleOnly\"\x9a\x01\n" +
 	"\x12SetSettingsRequest\x12I\n" +
 	"\x06values\x18\x01 \x03(\v21.hearth.cluster.v1.SetSettingsRequest.ValuesEntryR\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
@@ -2532,11 +3010,24 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\rGossipKeyView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aholders\x18\x02 \x01(\x03R\aholders\x12\x18\n" +
-	"\aprimary\x18\x03 \x01(\x03R\aprimary\"\x93\x01\n" +
+	"\aprimary\x18\x03 \x01(\x03R\aprimary\"\x85\x03\n" +
 	"\fSettingsView\x12&\n" +
 	"\x0fspread_out_apps\x18\x01 \x01(\bR\rspreadOutApps\x126\n" +
 	"\x17worker_selection_policy\x18\x02 \x01(\tR\x15workerSelectionPolicy\x12#\n" +
-	"\rdefault_cores\x18\x03 \x01(\x03R\fdefaultCores\"\xdc\x01\n" +
+	"\rdefault_cores\x18\x03 \x01(\x03R\fdefaultCores\x12,\n" +
+	"\x12spread_out_drivers\x18\x04 \x01(\bR\x10spreadOutDrivers\x12\x1f\n" +
+	"\vmax_drivers\x18\x05 \x01(\x03R\n" +
+	"maxDrivers\x12,\n" +
+	"\x12driver_share_milli\x18\x06 \x01(\x03R\x10driverShareMilli\x120\n" +
+	"\x06queues\x18\a \x03(\v2\x18.hearth.cluster.v1.QueueR\x06queues\x12\x1d\n" +
+	"\n" +
+	"user_cores\x18\b \x01(\x03R\tuserCores\x12\"\n" +
+	"\rgang_after_ms\x18\t \x01(\x03R\vgangAfterMs\"l\n" +
+	"\x05Queue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x03R\x06weight\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x03R\bpriority\x12\x1b\n" +
+	"\tcap_cores\x18\x04 \x01(\x03R\bcapCores\"\xdc\x01\n" +
 	"\rStalenessView\x12\x16\n" +
 	"\x06master\x18\x01 \x01(\tR\x06master\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x1f\n" +
@@ -2579,7 +3070,8 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\n" +
 	" \x01(\x04R\tlastIndex\x12#\n" +
-	"\rbuild_version\x18\v \x01(\tR\fbuildVersion\"\xe2\a\n" +
+	"\rbuild_version\x18\v \x01(\tR\fbuildVersion\"\x89\n" +
+	"\n" +
 	"\n" +
 	"WorkerView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2604,7 +3096,16 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\texecutors\x18\x11 \x01(\x03R\texecutors\x12#\n" +
 	"\rregistered_at\x18\x12 \x01(\tR\fregisteredAt\x12#\n" +
 	"\rbuild_version\x18\x13 \x01(\tR\fbuildVersion\x12&\n" +
-	"\x0frestart_left_ms\x18\x14 \x01(\x03R\rrestartLeftMs\x1aZ\n" +
+	"\x0frestart_left_ms\x18\x14 \x01(\x03R\rrestartLeftMs\x122\n" +
+	"\x05drain\x18\x15 \x01(\v2\x1c.hearth.cluster.v1.DrainViewR\x05drain\x12\x1d\n" +
+	"\n" +
+	"cores_free\x18\x16 \x01(\x03R\tcoresFree\x12&\n" +
+	"\x0fmemory_free_mib\x18\x17 \x01(\x03R\rmemoryFreeMib\x12\x1f\n" +
+	"\vcores_total\x18\x18 \x01(\x03R\n" +
+	"coresTotal\x12(\n" +
+	"\x10memory_total_mib\x18\x19 \x01(\x03R\x0ememoryTotalMib\x12.\n" +
+	"\x13memory_reserved_mib\x18\x1a \x01(\x03R\x11memoryReservedMib\x12/\n" +
+	"\x14memory_host_used_mib\x18\x1b \x01(\x12R\x11memoryHostUsedMib\x1aZ\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\x1a^\n" +
@@ -2691,7 +3192,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x126\n" +
-	"\x06detail\x18\x05 \x01(\v2\x1e.hearth.cluster.v1.ErrorDetailR\x06detail2\xfb\f\n" +
+	"\x06detail\x18\x05 \x01(\v2\x1e.hearth.cluster.v1.ErrorDetailR\x06detail2\xad\x0e\n" +
 	"\aCluster\x12Y\n" +
 	"\vRegisterApp\x12%.hearth.cluster.v1.RegisterAppRequest\x1a#.hearth.cluster.v1.RegisterAppReply\x12J\n" +
 	"\tFinishApp\x12#.hearth.cluster.v1.FinishAppRequest\x1a\x18.hearth.cluster.v1.Empty\x12F\n" +
@@ -2715,7 +3216,9 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\fRegisterApps\x12&.hearth.cluster.v1.RegisterAppsRequest\x1a$.hearth.cluster.v1.RegisterAppsReply\x12I\n" +
 	"\n" +
 	"GossipKeys\x12\x18.hearth.cluster.v1.Empty\x1a!.hearth.cluster.v1.GossipKeysView\x12a\n" +
-	"\x10ChangeGossipKeys\x12*.hearth.cluster.v1.ChangeGossipKeysRequest\x1a!.hearth.cluster.v1.GossipKeysViewB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
+	"\x10ChangeGossipKeys\x12*.hearth.cluster.v1.ChangeGossipKeysRequest\x1a!.hearth.cluster.v1.GossipKeysView\x12U\n" +
+	"\fDrainWorkers\x12&.hearth.cluster.v1.DrainWorkersRequest\x1a\x1d.hearth.cluster.v1.DrainReply\x12Y\n" +
+	"\x0eUndrainWorkers\x12(.hearth.cluster.v1.UndrainWorkersRequest\x1a\x1d.hearth.cluster.v1.DrainReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_cluster_v1_cluster_proto_rawDescOnce sync.Once
@@ -2729,7 +3232,7 @@ func file_cluster_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_cluster_proto_rawDescData
 }
 
-var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*RegisterAppRequest)(nil),        // 0: hearth.cluster.v1.RegisterAppRequest
 	(*RegisterAppReply)(nil),          // 1: hearth.cluster.v1.RegisterAppReply
@@ -2742,119 +3245,133 @@ var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*AppRequest)(nil),                // 8: hearth.cluster.v1.AppRequest
 	(*WaitAppRequest)(nil),            // 9: hearth.cluster.v1.WaitAppRequest
 	(*WorkersReply)(nil),              // 10: hearth.cluster.v1.WorkersReply
-	(*SetSettingsRequest)(nil),        // 11: hearth.cluster.v1.SetSettingsRequest
-	(*RaftServersReply)(nil),          // 12: hearth.cluster.v1.RaftServersReply
-	(*TransferLeadershipRequest)(nil), // 13: hearth.cluster.v1.TransferLeadershipRequest
-	(*RemoveMasterRequest)(nil),       // 14: hearth.cluster.v1.RemoveMasterRequest
-	(*GossipMembersReply)(nil),        // 15: hearth.cluster.v1.GossipMembersReply
-	(*ChangeGossipKeysRequest)(nil),   // 16: hearth.cluster.v1.ChangeGossipKeysRequest
-	(*GossipKeysView)(nil),            // 17: hearth.cluster.v1.GossipKeysView
-	(*GossipKeyView)(nil),             // 18: hearth.cluster.v1.GossipKeyView
-	(*SettingsView)(nil),              // 19: hearth.cluster.v1.SettingsView
-	(*StalenessView)(nil),             // 20: hearth.cluster.v1.StalenessView
-	(*ClusterView)(nil),               // 21: hearth.cluster.v1.ClusterView
-	(*AlarmView)(nil),                 // 22: hearth.cluster.v1.AlarmView
-	(*MasterView)(nil),                // 23: hearth.cluster.v1.MasterView
-	(*WorkerView)(nil),                // 24: hearth.cluster.v1.WorkerView
-	(*AppView)(nil),                   // 25: hearth.cluster.v1.AppView
-	(*ExecutorView)(nil),              // 26: hearth.cluster.v1.ExecutorView
-	(*GossipMemberView)(nil),          // 27: hearth.cluster.v1.GossipMemberView
-	(*Submission)(nil),                // 28: hearth.cluster.v1.Submission
-	(*RegisterAppsRequest)(nil),       // 29: hearth.cluster.v1.RegisterAppsRequest
-	(*RegisterAppsReply)(nil),         // 30: hearth.cluster.v1.RegisterAppsReply
-	(*SubmissionVerdict)(nil),         // 31: hearth.cluster.v1.SubmissionVerdict
-	nil,                               // 32: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	nil,                               // 33: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	nil,                               // 34: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	nil,                               // 35: hearth.cluster.v1.WorkerView.ResourcesEntry
-	nil,                               // 36: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	nil,                               // 37: hearth.cluster.v1.WorkerView.LabelsEntry
-	nil,                               // 38: hearth.cluster.v1.ExecutorView.ResourcesEntry
-	(*AppSpec)(nil),                   // 39: hearth.cluster.v1.AppSpec
-	(*ErrorDetail)(nil),               // 40: hearth.cluster.v1.ErrorDetail
-	(*Profile)(nil),                   // 41: hearth.cluster.v1.Profile
-	(*Addresses)(nil),                 // 42: hearth.cluster.v1.Addresses
-	(*Empty)(nil),                     // 43: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),                // 44: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),                  // 45: hearth.cluster.v1.LogChunk
+	(*WorkerChoice)(nil),              // 11: hearth.cluster.v1.WorkerChoice
+	(*DrainWorkersRequest)(nil),       // 12: hearth.cluster.v1.DrainWorkersRequest
+	(*UndrainWorkersRequest)(nil),     // 13: hearth.cluster.v1.UndrainWorkersRequest
+	(*DrainReply)(nil),                // 14: hearth.cluster.v1.DrainReply
+	(*DrainView)(nil),                 // 15: hearth.cluster.v1.DrainView
+	(*SetSettingsRequest)(nil),        // 16: hearth.cluster.v1.SetSettingsRequest
+	(*RaftServersReply)(nil),          // 17: hearth.cluster.v1.RaftServersReply
+	(*TransferLeadershipRequest)(nil), // 18: hearth.cluster.v1.TransferLeadershipRequest
+	(*RemoveMasterRequest)(nil),       // 19: hearth.cluster.v1.RemoveMasterRequest
+	(*GossipMembersReply)(nil),        // 20: hearth.cluster.v1.GossipMembersReply
+	(*ChangeGossipKeysRequest)(nil),   // 21: hearth.cluster.v1.ChangeGossipKeysRequest
+	(*GossipKeysView)(nil),            // 22: hearth.cluster.v1.GossipKeysView
+	(*GossipKeyView)(nil),             // 23: hearth.cluster.v1.GossipKeyView
+	(*SettingsView)(nil),              // 24: hearth.cluster.v1.SettingsView
+	(*Queue)(nil),                     // 25: hearth.cluster.v1.Queue
+	(*StalenessView)(nil),             // 26: hearth.cluster.v1.StalenessView
+	(*ClusterView)(nil),               // 27: hearth.cluster.v1.ClusterView
+	(*AlarmView)(nil),                 // 28: hearth.cluster.v1.AlarmView
+	(*MasterView)(nil),                // 29: hearth.cluster.v1.MasterView
+	(*WorkerView)(nil),                // 30: hearth.cluster.v1.WorkerView
+	(*AppView)(nil),                   // 31: hearth.cluster.v1.AppView
+	(*ExecutorView)(nil),              // 32: hearth.cluster.v1.ExecutorView
+	(*GossipMemberView)(nil),          // 33: hearth.cluster.v1.GossipMemberView
+	(*Submission)(nil),                // 34: hearth.cluster.v1.Submission
+	(*RegisterAppsRequest)(nil),       // 35: hearth.cluster.v1.RegisterAppsRequest
+	(*RegisterAppsReply)(nil),         // 36: hearth.cluster.v1.RegisterAppsReply
+	(*SubmissionVerdict)(nil),         // 37: hearth.cluster.v1.SubmissionVerdict
+	nil,                               // 38: hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	nil,                               // 39: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	nil,                               // 40: hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	nil,                               // 41: hearth.cluster.v1.WorkerView.ResourcesEntry
+	nil,                               // 42: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	nil,                               // 43: hearth.cluster.v1.WorkerView.LabelsEntry
+	nil,                               // 44: hearth.cluster.v1.ExecutorView.ResourcesEntry
+	(*AppSpec)(nil),                   // 45: hearth.cluster.v1.AppSpec
+	(*ErrorDetail)(nil),               // 46: hearth.cluster.v1.ErrorDetail
+	(*Profile)(nil),                   // 47: hearth.cluster.v1.Profile
+	(*Addresses)(nil),                 // 48: hearth.cluster.v1.Addresses
+	(*Empty)(nil),                     // 49: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),                // 50: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),                  // 51: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_cluster_proto_depIdxs = []int32{
-	39, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
-	32, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
-	33, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
-	20, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	25, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
-	20, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
-	24, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
-	34, // 7: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
-	23, // 8: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
-	27, // 9: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
-	18, // 10: hearth.cluster.v1.GossipKeysView.keys:type_name -> hearth.cluster.v1.GossipKeyView
-	20, // 11: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
-	23, // 12: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
-	24, // 13: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
-	25, // 14: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
-	22, // 15: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
-	35, // 16: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
-	36, // 17: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
-	37, // 18: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
-	26, // 19: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
-	38, // 20: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
-	39, // 21: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
-	28, // 22: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
-	31, // 23: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
-	40, // 24: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
-	41, // 25: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
-	42, // 26: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	42, // 27: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
-	42, // 28: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	0,  // 29: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
-	2,  // 30: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
-	3,  // 31: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
-	4,  // 32: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
-	5,  // 33: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
-	43, // 34: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
-	43, // 35: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
-	6,  // 36: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
-	8,  // 37: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
-	43, // 38: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
-	9,  // 39: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
-	43, // 40: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
-	11, // 41: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
-	43, // 42: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
-	13, // 43: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
-	14, // 44: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
-	43, // 45: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
-	44, // 46: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	29, // 47: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
-	43, // 48: hearth.cluster.v1.Cluster.GossipKeys:input_type -> hearth.cluster.v1.Empty
-	16, // 49: hearth.cluster.v1.Cluster.ChangeGossipKeys:input_type -> hearth.cluster.v1.ChangeGossipKeysRequest
-	1,  // 50: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
-	43, // 51: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
-	43, // 52: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
-	43, // 53: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
-	43, // 54: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
-	20, // 55: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
-	21, // 56: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
-	7,  // 57: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
-	25, // 58: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
-	10, // 59: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
-	25, // 60: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
-	19, // 61: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
-	43, // 62: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
-	12, // 63: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
-	43, // 64: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
-	43, // 65: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
-	15, // 66: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
-	45, // 67: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	30, // 68: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
-	17, // 69: hearth.cluster.v1.Cluster.GossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
-	17, // 70: hearth.cluster.v1.Cluster.ChangeGossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
-	50, // [50:71] is the sub-list for method output_type
-	29, // [29:50] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	45, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
+	38, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
+	39, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
+	26, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
+	31, // 4: hearth.cluster.v1.AppsReply.apps:type_name -> hearth.cluster.v1.AppView
+	26, // 5: hearth.cluster.v1.WorkersReply.staleness:type_name -> hearth.cluster.v1.StalenessView
+	30, // 6: hearth.cluster.v1.WorkersReply.workers:type_name -> hearth.cluster.v1.WorkerView
+	11, // 7: hearth.cluster.v1.DrainWorkersRequest.workers:type_name -> hearth.cluster.v1.WorkerChoice
+	11, // 8: hearth.cluster.v1.UndrainWorkersRequest.workers:type_name -> hearth.cluster.v1.WorkerChoice
+	40, // 9: hearth.cluster.v1.SetSettingsRequest.values:type_name -> hearth.cluster.v1.SetSettingsRequest.ValuesEntry
+	29, // 10: hearth.cluster.v1.RaftServersReply.masters:type_name -> hearth.cluster.v1.MasterView
+	33, // 11: hearth.cluster.v1.GossipMembersReply.members:type_name -> hearth.cluster.v1.GossipMemberView
+	23, // 12: hearth.cluster.v1.GossipKeysView.keys:type_name -> hearth.cluster.v1.GossipKeyView
+	25, // 13: hearth.cluster.v1.SettingsView.queues:type_name -> hearth.cluster.v1.Queue
+	26, // 14: hearth.cluster.v1.ClusterView.staleness:type_name -> hearth.cluster.v1.StalenessView
+	29, // 15: hearth.cluster.v1.ClusterView.masters:type_name -> hearth.cluster.v1.MasterView
+	30, // 16: hearth.cluster.v1.ClusterView.workers:type_name -> hearth.cluster.v1.WorkerView
+	31, // 17: hearth.cluster.v1.ClusterView.apps:type_name -> hearth.cluster.v1.AppView
+	28, // 18: hearth.cluster.v1.ClusterView.alarms:type_name -> hearth.cluster.v1.AlarmView
+	41, // 19: hearth.cluster.v1.WorkerView.resources:type_name -> hearth.cluster.v1.WorkerView.ResourcesEntry
+	42, // 20: hearth.cluster.v1.WorkerView.resources_used:type_name -> hearth.cluster.v1.WorkerView.ResourcesUsedEntry
+	43, // 21: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
+	15, // 22: hearth.cluster.v1.WorkerView.drain:type_name -> hearth.cluster.v1.DrainView
+	32, // 23: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
+	44, // 24: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
+	45, // 25: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
+	34, // 26: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
+	37, // 27: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
+	46, // 28: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
+	47, // 29: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
+	48, // 30: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	48, // 31: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
+	48, // 32: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	0,  // 33: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
+	2,  // 34: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
+	3,  // 35: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
+	4,  // 36: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
+	5,  // 37: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
+	49, // 38: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
+	49, // 39: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
+	6,  // 40: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
+	8,  // 41: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
+	49, // 42: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
+	9,  // 43: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
+	49, // 44: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
+	16, // 45: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
+	49, // 46: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
+	18, // 47: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
+	19, // 48: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
+	49, // 49: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
+	50, // 50: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	35, // 51: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
+	49, // 52: hearth.cluster.v1.Cluster.GossipKeys:input_type -> hearth.cluster.v1.Empty
+	21, // 53: hearth.cluster.v1.Cluster.ChangeGossipKeys:input_type -> hearth.cluster.v1.ChangeGossipKeysRequest
+	12, // 54: hearth.cluster.v1.Cluster.DrainWorkers:input_type -> hearth.cluster.v1.DrainWorkersRequest
+	13, // 55: hearth.cluster.v1.Cluster.UndrainWorkers:input_type -> hearth.cluster.v1.UndrainWorkersRequest
+	1,  // 56: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
+	49, // 57: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
+	49, // 58: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
+	49, // 59: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
+	49, // 60: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
+	26, // 61: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
+	27, // 62: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
+	7,  // 63: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
+	31, // 64: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
+	10, // 65: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
+	31, // 66: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
+	24, // 67: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
+	49, // 68: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
+	17, // 69: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
+	49, // 70: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
+	49, // 71: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
+	20, // 72: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
+	51, // 73: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	36, // 74: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
+	22, // 75: hearth.cluster.v1.Cluster.GossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	22, // 76: hearth.cluster.v1.Cluster.ChangeGossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	14, // 77: hearth.cluster.v1.Cluster.DrainWorkers:output_type -> hearth.cluster.v1.DrainReply
+	14, // 78: hearth.cluster.v1.Cluster.UndrainWorkers:output_type -> hearth.cluster.v1.DrainReply
+	56, // [56:79] is the sub-list for method output_type
+	33, // [33:56] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_cluster_proto_init() }
@@ -2869,7 +3386,7 @@ func file_cluster_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_cluster_proto_rawDesc), len(file_cluster_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,6 +42,8 @@ const (
 	Cluster_RegisterApps_FullMethodName       = "/hearth.cluster.v1.Cluster/RegisterApps"
 	Cluster_GossipKeys_FullMethodName         = "/hearth.cluster.v1.Cluster/GossipKeys"
 	Cluster_ChangeGossipKeys_FullMethodName   = "/hearth.cluster.v1.Cluster/ChangeGossipKeys"
+	Cluster_DrainWorkers_FullMethodName       = "/hearth.cluster.v1.Cluster/DrainWorkers"
+	Cluster_UndrainWorkers_FullMethodName     = "/hearth.cluster.v1.Cluster/UndrainWorkers"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -69,6 +71,8 @@ type ClusterClient interface {
 	RegisterApps(ctx context.Context, in *RegisterAppsRequest, opts ...grpc.CallOption) (*RegisterAppsReply, error)
 	GossipKeys(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*GossipKeysView, error)
 	ChangeGossipKeys(ctx context.Context, in *ChangeGossipKeysRequest, opts ...grpc.CallOption) (*GossipKeysView, error)
+	DrainWorkers(ctx context.Context, in *DrainWorkersRequest, opts ...grpc.CallOption) (*DrainReply, error)
+	UndrainWorkers(ctx context.Context, in *UndrainWorkersRequest, opts ...grpc.CallOption) (*DrainReply, error)
 }
 
 type clusterClient struct {
@@ -298,6 +302,26 @@ func (c *clusterClient) ChangeGossipKeys(ctx context.Context, in *ChangeGossipKe
 	return out, nil
 }
 
+func (c *clusterClient) DrainWorkers(ctx context.Context, in *DrainWorkersRequest, opts ...grpc.CallOption) (*DrainReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainReply)
+	err := c.cc.Invoke(ctx, Cluster_DrainWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterClient) UndrainWorkers(ctx context.Context, in *UndrainWorkersRequest, opts ...grpc.CallOption) (*DrainReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainReply)
+	err := c.cc.Invoke(ctx, Cluster_UndrainWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -323,6 +347,8 @@ type ClusterServer interface {
 	RegisterApps(context.Context, *RegisterAppsRequest) (*RegisterAppsReply, error)
 	GossipKeys(context.Context, *Empty) (*GossipKeysView, error)
 	ChangeGossipKeys(context.Context, *ChangeGossipKeysRequest) (*GossipKeysView, error)
+	DrainWorkers(context.Context, *DrainWorkersRequest) (*DrainReply, error)
+	UndrainWorkers(context.Context, *UndrainWorkersRequest) (*DrainReply, error)
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -395,6 +421,12 @@ func (UnimplementedClusterServer) GossipKeys(context.Context, *Empty) (*GossipKe
 }
 func (UnimplementedClusterServer) ChangeGossipKeys(context.Context, *ChangeGossipKeysRequest) (*GossipKeysView, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeGossipKeys not implemented")
+}
+func (UnimplementedClusterServer) DrainWorkers(context.Context, *DrainWorkersRequest) (*DrainReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainWorkers not implemented")
+}
+func (UnimplementedClusterServer) UndrainWorkers(context.Context, *UndrainWorkersRequest) (*DrainReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndrainWorkers not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -788,6 +820,42 @@ func _Cluster_ChangeGossipKeys_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_DrainWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).DrainWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_DrainWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).DrainWorkers(ctx, req.(*DrainWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Cluster_UndrainWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).UndrainWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_UndrainWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).UndrainWorkers(ctx, req.(*UndrainWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -874,6 +942,14 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeGossipKeys",
 			Handler:    _Cluster_ChangeGossipKeys_Handler,
+		},
+		{
+			MethodName: "DrainWorkers",
+			Handler:    _Cluster_DrainWorkers_Handler,
+		},
+		{
+			MethodName: "UndrainWorkers",
+			Handler:    _Cluster_UndrainWorkers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

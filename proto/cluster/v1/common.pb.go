@@ -604,22 +604,31 @@ func (x *File) GetData() []byte {
 }
 
 type AppSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	CoresMax      int64                  `protobuf:"varint,4,opt,name=cores_max,json=coresMax,proto3" json:"cores_max,omitempty"`
-	Profile       *Profile               `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
-	Executors     int64                  `protobuf:"zigzag64,6,opt,name=executors,proto3" json:"executors,omitempty"`
-	Command       *Command               `protobuf:"bytes,7,opt,name=command,proto3" json:"command,omitempty"`
-	Files         []*File                `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
-	Completions   int64                  `protobuf:"varint,9,opt,name=completions,proto3" json:"completions,omitempty"`
-	Restart       string                 `protobuf:"bytes,10,opt,name=restart,proto3" json:"restart,omitempty"`
-	MaxRuntimeMs  int64                  `protobuf:"varint,11,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
-	DriverAddr    string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
-	Disconnect    string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
-	DriverCert    string                 `protobuf:"bytes,14,opt,name=driver_cert,json=driverCert,proto3" json:"driver_cert,omitempty"` // SHA-256 of the driver's certificate in lower-case hex; empty: plain
-	Program       *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	User         string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Kind         string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	CoresMax     int64                  `protobuf:"varint,4,opt,name=cores_max,json=coresMax,proto3" json:"cores_max,omitempty"`
+	Profile      *Profile               `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
+	Executors    int64                  `protobuf:"zigzag64,6,opt,name=executors,proto3" json:"executors,omitempty"`
+	Command      *Command               `protobuf:"bytes,7,opt,name=command,proto3" json:"command,omitempty"`
+	Files        []*File                `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
+	Completions  int64                  `protobuf:"varint,9,opt,name=completions,proto3" json:"completions,omitempty"`
+	Restart      string                 `protobuf:"bytes,10,opt,name=restart,proto3" json:"restart,omitempty"`
+	MaxRuntimeMs int64                  `protobuf:"varint,11,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
+	DriverAddr   string                 `protobuf:"bytes,12,opt,name=driver_addr,json=driverAddr,proto3" json:"driver_addr,omitempty"`
+	Disconnect   string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	DriverCert   string                 `protobuf:"bytes,14,opt,name=driver_cert,json=driverCert,proto3" json:"driver_cert,omitempty"` // SHA-256 of the driver's certificate in lower-case hex; empty: plain
+	Program      *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`
+	Queue        string                 `protobuf:"bytes,16,opt,name=queue,proto3" json:"queue,omitempty"`
+	MinExecutors int64                  `protobuf:"varint,17,opt,name=min_executors,json=minExecutors,proto3" json:"min_executors,omitempty"`
+	Require      map[string]string      `protobuf:"bytes,18,rep,name=require,proto3" json:"require,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Prefer       map[string]string      `protobuf:"bytes,19,rep,name=prefer,proto3" json:"prefer,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The driver in cluster mode, and its attempt, that registers it.
+	Driver        string `protobuf:"bytes,30,opt,name=driver,proto3" json:"driver,omitempty"`
+	DriverAttempt int64  `protobuf:"varint,31,opt,name=driver_attempt,json=driverAttempt,proto3" json:"driver_attempt,omitempty"`
+	// Of a driver's process only.
+	Artifacts     []*Artifact `protobuf:"bytes,32,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -759,6 +768,124 @@ func (x *AppSpec) GetProgram() *Program {
 	return nil
 }
 
+func (x *AppSpec) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *AppSpec) GetMinExecutors() int64 {
+	if x != nil {
+		return x.MinExecutors
+	}
+	return 0
+}
+
+func (x *AppSpec) GetRequire() map[string]string {
+	if x != nil {
+		return x.Require
+	}
+	return nil
+}
+
+func (x *AppSpec) GetPrefer() map[string]string {
+	if x != nil {
+		return x.Prefer
+	}
+	return nil
+}
+
+func (x *AppSpec) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDriverAttempt() int64 {
+	if x != nil {
+		return x.DriverAttempt
+	}
+	return 0
+}
+
+func (x *AppSpec) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+// Artifact is a file that a worker fetches before it starts a driver.
+type Artifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Sha256        string                 `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"` // lower-case hex
+	Name          []byte                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`     // path in the driver's directory
+	Executable    bool                   `protobuf:"varint,4,opt,name=executable,proto3" json:"executable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Artifact) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Artifact) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Artifact) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *Artifact) GetExecutable() bool {
+	if x != nil {
+		return x.Executable
+	}
+	return false
+}
+
 // Program is the executable of an application's executors.
 type Program struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -771,7 +898,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	mi := &file_cluster_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +910,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_common_proto_msgTypes[10]
+	mi := &file_cluster_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +923,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Program) GetSha256() string {
@@ -832,7 +959,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_cluster_v1_common_proto_msgTypes[11]
+	mi := &file_cluster_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +971,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_common_proto_msgTypes[11]
+	mi := &file_cluster_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +984,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LogRequest) GetRef() *ExecutorRef {
@@ -898,7 +1025,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_cluster_v1_common_proto_msgTypes[12]
+	mi := &file_cluster_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1037,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_v1_common_proto_msgTypes[12]
+	mi := &file_cluster_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1050,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_cluster_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_cluster_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LogChunk) GetOffset() int64 {
@@ -978,7 +1105,7 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x95\x04\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xc4\a\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -999,7 +1126,27 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"disconnect\x12\x1f\n" +
 	"\vdriver_cert\x18\x0e \x01(\tR\n" +
 	"driverCert\x124\n" +
-	"\aprogram\x18\x0f \x01(\v2\x1a.hearth.cluster.v1.ProgramR\aprogram\"K\n" +
+	"\aprogram\x18\x0f \x01(\v2\x1a.hearth.cluster.v1.ProgramR\aprogram\x12\x14\n" +
+	"\x05queue\x18\x10 \x01(\tR\x05queue\x12#\n" +
+	"\rmin_executors\x18\x11 \x01(\x03R\fminExecutors\x12A\n" +
+	"\arequire\x18\x12 \x03(\v2'.hearth.cluster.v1.AppSpec.RequireEntryR\arequire\x12>\n" +
+	"\x06prefer\x18\x13 \x03(\v2&.hearth.cluster.v1.AppSpec.PreferEntryR\x06prefer\x12\x16\n" +
+	"\x06driver\x18\x1e \x01(\tR\x06driver\x12%\n" +
+	"\x0edriver_attempt\x18\x1f \x01(\x03R\rdriverAttempt\x129\n" +
+	"\tartifacts\x18  \x03(\v2\x1b.hearth.cluster.v1.ArtifactR\tartifacts\x1a:\n" +
+	"\fRequireEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vPreferEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
+	"\bArtifact\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\fR\x04name\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x04 \x01(\bR\n" +
+	"executable\"K\n" +
 	"\aProgram\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
@@ -1045,7 +1192,7 @@ func file_cluster_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_cluster_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cluster_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_cluster_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cluster_v1_common_proto_goTypes = []any{
 	(ErrorCode)(0),          // 0: hearth.cluster.v1.ErrorCode
 	(*Empty)(nil),           // 1: hearth.cluster.v1.Empty
@@ -1058,24 +1205,30 @@ var file_cluster_v1_common_proto_goTypes = []any{
 	(*Command)(nil),         // 8: hearth.cluster.v1.Command
 	(*File)(nil),            // 9: hearth.cluster.v1.File
 	(*AppSpec)(nil),         // 10: hearth.cluster.v1.AppSpec
-	(*Program)(nil),         // 11: hearth.cluster.v1.Program
-	(*LogRequest)(nil),      // 12: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),        // 13: hearth.cluster.v1.LogChunk
-	nil,                     // 14: hearth.cluster.v1.Profile.ResourcesEntry
+	(*Artifact)(nil),        // 11: hearth.cluster.v1.Artifact
+	(*Program)(nil),         // 12: hearth.cluster.v1.Program
+	(*LogRequest)(nil),      // 13: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),        // 14: hearth.cluster.v1.LogChunk
+	nil,                     // 15: hearth.cluster.v1.Profile.ResourcesEntry
+	nil,                     // 16: hearth.cluster.v1.AppSpec.RequireEntry
+	nil,                     // 17: hearth.cluster.v1.AppSpec.PreferEntry
 }
 var file_cluster_v1_common_proto_depIdxs = []int32{
 	0,  // 0: hearth.cluster.v1.ErrorDetail.codes:type_name -> hearth.cluster.v1.ErrorCode
-	14, // 1: hearth.cluster.v1.Profile.resources:type_name -> hearth.cluster.v1.Profile.ResourcesEntry
+	15, // 1: hearth.cluster.v1.Profile.resources:type_name -> hearth.cluster.v1.Profile.ResourcesEntry
 	7,  // 2: hearth.cluster.v1.AppSpec.profile:type_name -> hearth.cluster.v1.Profile
 	8,  // 3: hearth.cluster.v1.AppSpec.command:type_name -> hearth.cluster.v1.Command
 	9,  // 4: hearth.cluster.v1.AppSpec.files:type_name -> hearth.cluster.v1.File
-	11, // 5: hearth.cluster.v1.AppSpec.program:type_name -> hearth.cluster.v1.Program
-	4,  // 6: hearth.cluster.v1.LogRequest.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	12, // 5: hearth.cluster.v1.AppSpec.program:type_name -> hearth.cluster.v1.Program
+	16, // 6: hearth.cluster.v1.AppSpec.require:type_name -> hearth.cluster.v1.AppSpec.RequireEntry
+	17, // 7: hearth.cluster.v1.AppSpec.prefer:type_name -> hearth.cluster.v1.AppSpec.PreferEntry
+	11, // 8: hearth.cluster.v1.AppSpec.artifacts:type_name -> hearth.cluster.v1.Artifact
+	4,  // 9: hearth.cluster.v1.LogRequest.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_common_proto_init() }
@@ -1089,7 +1242,7 @@ func file_cluster_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_common_proto_rawDesc), len(file_cluster_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

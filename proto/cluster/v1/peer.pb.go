@@ -523,6 +523,152 @@ func (x *LeaderGoneReply) GetBegun() bool {
 	return false
 }
 
+type ProveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 32 random bytes that the answer is signed with, so that none is used again.
+	Nonce         []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveRequest) Reset() {
+	*x = ProveRequest{}
+	mi := &file_cluster_v1_peer_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveRequest) ProtoMessage() {}
+
+func (x *ProveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_peer_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
+func (*ProveRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_peer_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ProveRequest) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+type ProveReply struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	GrpcAddr string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	RaftAddr string                 `protobuf:"bytes,3,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`
+	HttpAddr string                 `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	Version  string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Cluster  *ClusterIdentity       `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Ed25519, 32 bytes; and over all of the above with the nonce, 64 bytes.
+	Key           []byte `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
+	Signature     []byte `protobuf:"bytes,8,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveReply) Reset() {
+	*x = ProveReply{}
+	mi := &file_cluster_v1_peer_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveReply) ProtoMessage() {}
+
+func (x *ProveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_peer_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveReply.ProtoReflect.Descriptor instead.
+func (*ProveReply) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_peer_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ProveReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ProveReply) GetGrpcAddr() string {
+	if x != nil {
+		return x.GrpcAddr
+	}
+	return ""
+}
+
+func (x *ProveReply) GetRaftAddr() string {
+	if x != nil {
+		return x.RaftAddr
+	}
+	return ""
+}
+
+func (x *ProveReply) GetHttpAddr() string {
+	if x != nil {
+		return x.HttpAddr
+	}
+	return ""
+}
+
+func (x *ProveReply) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ProveReply) GetCluster() *ClusterIdentity {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *ProveReply) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ProveReply) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 var File_cluster_v1_peer_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_peer_proto_rawDesc = "" +
@@ -568,14 +714,27 @@ const file_cluster_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\x04 \x01(\x04R\tlastIndex\x12\x1b\n" +
 	"\tlast_term\x18\x05 \x01(\x04R\blastTerm\x12\x14\n" +
-	"\x05begun\x18\x06 \x01(\bR\x05begun2\xc4\x02\n" +
+	"\x05begun\x18\x06 \x01(\bR\x05begun\"$\n" +
+	"\fProveRequest\x12\x14\n" +
+	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\xfb\x01\n" +
+	"\n" +
+	"ProveReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
+	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
+	"\traft_addr\x18\x03 \x01(\tR\braftAddr\x12\x1b\n" +
+	"\thttp_addr\x18\x04 \x01(\tR\bhttpAddr\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12<\n" +
+	"\acluster\x18\x06 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x10\n" +
+	"\x03key\x18\a \x01(\fR\x03key\x12\x1c\n" +
+	"\tsignature\x18\b \x01(\fR\tsignature2\x8d\x03\n" +
 	"\x04Peer\x12M\n" +
 	"\aPromise\x12!.hearth.cluster.v1.PromiseRequest\x1a\x1f.hearth.cluster.v1.PromiseReply\x12H\n" +
 	"\tPeerStats\x12\x18.hearth.cluster.v1.Empty\x1a!.hearth.cluster.v1.PeerStatsReply\x12K\n" +
 	"\n" +
 	"ReportHash\x12\x1d.hearth.cluster.v1.HashReport\x1a\x1e.hearth.cluster.v1.HashVerdict\x12V\n" +
 	"\n" +
-	"LeaderGone\x12$.hearth.cluster.v1.LeaderGoneRequest\x1a\".hearth.cluster.v1.LeaderGoneReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
+	"LeaderGone\x12$.hearth.cluster.v1.LeaderGoneRequest\x1a\".hearth.cluster.v1.LeaderGoneReply\x12G\n" +
+	"\x05Prove\x12\x1f.hearth.cluster.v1.ProveRequest\x1a\x1d.hearth.cluster.v1.ProveReplyB6Z4github.com/hearthd/hearth/proto/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_cluster_v1_peer_proto_rawDescOnce sync.Once
@@ -589,7 +748,7 @@ func file_cluster_v1_peer_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_peer_proto_rawDescData
 }
 
-var file_cluster_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_cluster_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_cluster_v1_peer_proto_goTypes = []any{
 	(*PromiseRequest)(nil),    // 0: hearth.cluster.v1.PromiseRequest
 	(*PromiseReply)(nil),      // 1: hearth.cluster.v1.PromiseReply
@@ -598,25 +757,30 @@ var file_cluster_v1_peer_proto_goTypes = []any{
 	(*HashVerdict)(nil),       // 4: hearth.cluster.v1.HashVerdict
 	(*LeaderGoneRequest)(nil), // 5: hearth.cluster.v1.LeaderGoneRequest
 	(*LeaderGoneReply)(nil),   // 6: hearth.cluster.v1.LeaderGoneReply
-	(*ClusterIdentity)(nil),   // 7: hearth.cluster.v1.ClusterIdentity
-	(*Empty)(nil),             // 8: hearth.cluster.v1.Empty
+	(*ProveRequest)(nil),      // 7: hearth.cluster.v1.ProveRequest
+	(*ProveReply)(nil),        // 8: hearth.cluster.v1.ProveReply
+	(*ClusterIdentity)(nil),   // 9: hearth.cluster.v1.ClusterIdentity
+	(*Empty)(nil),             // 10: hearth.cluster.v1.Empty
 }
 var file_cluster_v1_peer_proto_depIdxs = []int32{
-	7, // 0: hearth.cluster.v1.PromiseRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	7, // 1: hearth.cluster.v1.LeaderGoneRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	0, // 2: hearth.cluster.v1.Peer.Promise:input_type -> hearth.cluster.v1.PromiseRequest
-	8, // 3: hearth.cluster.v1.Peer.PeerStats:input_type -> hearth.cluster.v1.Empty
-	3, // 4: hearth.cluster.v1.Peer.ReportHash:input_type -> hearth.cluster.v1.HashReport
-	5, // 5: hearth.cluster.v1.Peer.LeaderGone:input_type -> hearth.cluster.v1.LeaderGoneRequest
-	1, // 6: hearth.cluster.v1.Peer.Promise:output_type -> hearth.cluster.v1.PromiseReply
-	2, // 7: hearth.cluster.v1.Peer.PeerStats:output_type -> hearth.cluster.v1.PeerStatsReply
-	4, // 8: hearth.cluster.v1.Peer.ReportHash:output_type -> hearth.cluster.v1.HashVerdict
-	6, // 9: hearth.cluster.v1.Peer.LeaderGone:output_type -> hearth.cluster.v1.LeaderGoneReply
-	6, // [6:10] is the sub-list for method output_type
-	2, // [2:6] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	9,  // 0: hearth.cluster.v1.PromiseRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	9,  // 1: hearth.cluster.v1.LeaderGoneRequest.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	9,  // 2: hearth.cluster.v1.ProveReply.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	0,  // 3: hearth.cluster.v1.Peer.Promise:input_type -> hearth.cluster.v1.PromiseRequest
+	10, // 4: hearth.cluster.v1.Peer.PeerStats:input_type -> hearth.cluster.v1.Empty
+	3,  // 5: hearth.cluster.v1.Peer.ReportHash:input_type -> hearth.cluster.v1.HashReport
+	5,  // 6: hearth.cluster.v1.Peer.LeaderGone:input_type -> hearth.cluster.v1.LeaderGoneRequest
+	7,  // 7: hearth.cluster.v1.Peer.Prove:input_type -> hearth.cluster.v1.ProveRequest
+	1,  // 8: hearth.cluster.v1.Peer.Promise:output_type -> hearth.cluster.v1.PromiseReply
+	2,  // 9: hearth.cluster.v1.Peer.PeerStats:output_type -> hearth.cluster.v1.PeerStatsReply
+	4,  // 10: hearth.cluster.v1.Peer.ReportHash:output_type -> hearth.cluster.v1.HashVerdict
+	6,  // 11: hearth.cluster.v1.Peer.LeaderGone:output_type -> hearth.cluster.v1.LeaderGoneReply
+	8,  // 12: hearth.cluster.v1.Peer.Prove:output_type -> hearth.cluster.v1.ProveReply
+	8,  // [8:13] is the sub-list for method output_type
+	3,  // [3:8] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_peer_proto_init() }
@@ -631,7 +795,7 @@ func file_cluster_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_peer_proto_rawDesc), len(file_cluster_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	Peer_PeerStats_FullMethodName  = "/hearth.cluster.v1.Peer/PeerStats"
 	Peer_ReportHash_FullMethodName = "/hearth.cluster.v1.Peer/ReportHash"
 	Peer_LeaderGone_FullMethodName = "/hearth.cluster.v1.Peer/LeaderGone"
+	Peer_Prove_FullMethodName      = "/hearth.cluster.v1.Peer/Prove"
 )
 
 // PeerClient is the client API for Peer service.
@@ -36,6 +37,8 @@ type PeerClient interface {
 	ReportHash(ctx context.Context, in *HashReport, opts ...grpc.CallOption) (*HashVerdict, error)
 	// Whether the process of the leader that both follow is dead.
 	LeaderGone(ctx context.Context, in *LeaderGoneRequest, opts ...grpc.CallOption) (*LeaderGoneReply, error)
+	// Who answers at this address, signed with the key of its data directory.
+	Prove(ctx context.Context, in *ProveRequest, opts ...grpc.CallOption) (*ProveReply, error)
 }
 
 type peerClient struct {
@@ -86,6 +89,16 @@ func (c *peerClient) LeaderGone(ctx context.Context, in *LeaderGoneRequest, opts
 	return out, nil
 }
 
+func (c *peerClient) Prove(ctx context.Context, in *ProveRequest, opts ...grpc.CallOption) (*ProveReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProveReply)
+	err := c.cc.Invoke(ctx, Peer_Prove_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -95,6 +108,8 @@ type PeerServer interface {
 	ReportHash(context.Context, *HashReport) (*HashVerdict, error)
 	// Whether the process of the leader that both follow is dead.
 	LeaderGone(context.Context, *LeaderGoneRequest) (*LeaderGoneReply, error)
+	// Who answers at this address, signed with the key of its data directory.
+	Prove(context.Context, *ProveRequest) (*ProveReply, error)
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -116,6 +131,9 @@ func (UnimplementedPeerServer) ReportHash(context.Context, *HashReport) (*HashVe
 }
 func (UnimplementedPeerServer) LeaderGone(context.Context, *LeaderGoneRequest) (*LeaderGoneReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method LeaderGone not implemented")
+}
+func (UnimplementedPeerServer) Prove(context.Context, *ProveRequest) (*ProveReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Prove not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -210,6 +228,24 @@ func _Peer_LeaderGone_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Prove_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Prove(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Prove_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Prove(ctx, req.(*ProveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -232,6 +268,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LeaderGone",
 			Handler:    _Peer_LeaderGone_Handler,
+		},
+		{
+			MethodName: "Prove",
+			Handler:    _Peer_Prove_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -85,6 +85,7 @@ type WorkerUp struct {
 	//	*WorkerUp_Leave
 	//	*WorkerUp_Restart
 	//	*WorkerUp_Stopping
+	//	*WorkerUp_Drain
 	Kind          isWorkerUp_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -181,6 +182,15 @@ func (x *WorkerUp) GetStopping() *WorkerStopping {
 	return nil
 }
 
+func (x *WorkerUp) GetDrain() *WorkerDrain {
+	if x != nil {
+		if x, ok := x.Kind.(*WorkerUp_Drain); ok {
+			return x.Drain
+		}
+	}
+	return nil
+}
+
 type isWorkerUp_Kind interface {
 	isWorkerUp_Kind()
 }
@@ -209,6 +219,10 @@ type WorkerUp_Stopping struct {
 	Stopping *WorkerStopping `protobuf:"bytes,6,opt,name=stopping,proto3,oneof"`
 }
 
+type WorkerUp_Drain struct {
+	Drain *WorkerDrain `protobuf:"bytes,7,opt,name=drain,proto3,oneof"`
+}
+
 func (*WorkerUp_Hello) isWorkerUp_Kind() {}
 
 func (*WorkerUp_Beat) isWorkerUp_Kind() {}
@@ -220,6 +234,8 @@ func (*WorkerUp_Leave) isWorkerUp_Kind() {}
 func (*WorkerUp_Restart) isWorkerUp_Kind() {}
 
 func (*WorkerUp_Stopping) isWorkerUp_Kind() {}
+
+func (*WorkerUp_Drain) isWorkerUp_Kind() {}
 
 type WorkerDown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -234,6 +250,7 @@ type WorkerDown struct {
 	//	*WorkerDown_Rehello
 	//	*WorkerDown_LeaveOk
 	//	*WorkerDown_RestartOk
+	//	*WorkerDown_DrainOk
 	Kind          isWorkerDown_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -357,6 +374,15 @@ func (x *WorkerDown) GetRestartOk() *RestartOK {
 	return nil
 }
 
+func (x *WorkerDown) GetDrainOk() *DrainOK {
+	if x != nil {
+		if x, ok := x.Kind.(*WorkerDown_DrainOk); ok {
+			return x.DrainOk
+		}
+	}
+	return nil
+}
+
 type isWorkerDown_Kind interface {
 	isWorkerDown_Kind()
 }
@@ -397,6 +423,10 @@ type WorkerDown_RestartOk struct {
 	RestartOk *RestartOK `protobuf:"bytes,9,opt,name=restart_ok,json=restartOk,proto3,oneof"`
 }
 
+type WorkerDown_DrainOk struct {
+	DrainOk *DrainOK `protobuf:"bytes,10,opt,name=drain_ok,json=drainOk,proto3,oneof"`
+}
+
 func (*WorkerDown_Welcome) isWorkerDown_Kind() {}
 
 func (*WorkerDown_BeatAck) isWorkerDown_Kind() {}
@@ -414,6 +444,8 @@ func (*WorkerDown_Rehello) isWorkerDown_Kind() {}
 func (*WorkerDown_LeaveOk) isWorkerDown_Kind() {}
 
 func (*WorkerDown_RestartOk) isWorkerDown_Kind() {}
+
+func (*WorkerDown_DrainOk) isWorkerDown_Kind() {}
 
 type Fence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -484,18 +516,20 @@ func (x *Fence) GetViewIndex() uint64 {
 }
 
 type Offer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hostname      string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	GrpcAddr      string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	SerfAddr      string                 `protobuf:"bytes,3,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
-	HttpAddr      string                 `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	Cores         int64                  `protobuf:"varint,5,opt,name=cores,proto3" json:"cores,omitempty"`
-	MemoryMib     int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Resources     map[string]*Addresses  `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Labels        map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Version       string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Hostname       string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	GrpcAddr       string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	SerfAddr       string                 `protobuf:"bytes,3,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
+	HttpAddr       string                 `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	Cores          int64                  `protobuf:"varint,5,opt,name=cores,proto3" json:"cores,omitempty"`
+	MemoryMib      int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Resources      map[string]*Addresses  `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels         map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Version        string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
+	CoresTotal     int64                  `protobuf:"varint,10,opt,name=cores_total,json=coresTotal,proto3" json:"cores_total,omitempty"`
+	MemoryTotalMib int64                  `protobuf:"varint,11,opt,name=memory_total_mib,json=memoryTotalMib,proto3" json:"memory_total_mib,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Offer) Reset() {
@@ -589,6 +623,20 @@ func (x *Offer) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *Offer) GetCoresTotal() int64 {
+	if x != nil {
+		return x.CoresTotal
+	}
+	return 0
+}
+
+func (x *Offer) GetMemoryTotalMib() int64 {
+	if x != nil {
+		return x.MemoryTotalMib
+	}
+	return 0
 }
 
 type WorkerHello struct {
@@ -1455,6 +1503,112 @@ func (*RestartOK) Descriptor() ([]byte, []int) {
 	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
+// WorkerDrain asks that the worker be taken out of service, on its own word.
+type WorkerDrain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeadlineMs    int64                  `protobuf:"varint,1,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // 0: none
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	IdleOnly      bool                   `protobuf:"varint,3,opt,name=idle_only,json=idleOnly,proto3" json:"idle_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerDrain) Reset() {
+	*x = WorkerDrain{}
+	mi := &file_cluster_v1_worker_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerDrain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerDrain) ProtoMessage() {}
+
+func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_worker_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerDrain.ProtoReflect.Descriptor instead.
+func (*WorkerDrain) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WorkerDrain) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *WorkerDrain) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *WorkerDrain) GetIdleOnly() bool {
+	if x != nil {
+		return x.IdleOnly
+	}
+	return false
+}
+
+// DrainOK says that it is, or why not.
+type DrainOK struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refused       string                 `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainOK) Reset() {
+	*x = DrainOK{}
+	mi := &file_cluster_v1_worker_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainOK) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainOK) ProtoMessage() {}
+
+func (x *DrainOK) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_v1_worker_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainOK.ProtoReflect.Descriptor instead.
+func (*DrainOK) Descriptor() ([]byte, []int) {
+	return file_cluster_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DrainOK) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 var File_cluster_v1_worker_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_worker_proto_rawDesc = "" +
@@ -1462,15 +1616,16 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\x17cluster/v1/worker.proto\x12\x11hearth.cluster.v1\x1a\x17cluster/v1/common.proto\"J\n" +
 	"\x0eWorkerIdentity\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xeb\x02\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xa3\x03\n" +
 	"\bWorkerUp\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.hearth.cluster.v1.WorkerHelloH\x00R\x05hello\x12-\n" +
 	"\x04beat\x18\x02 \x01(\v2\x17.hearth.cluster.v1.BeatH\x00R\x04beat\x129\n" +
 	"\x06report\x18\x03 \x01(\v2\x1f.hearth.cluster.v1.WorkerReportH\x00R\x06report\x126\n" +
 	"\x05leave\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.WorkerLeaveH\x00R\x05leave\x12<\n" +
 	"\arestart\x18\x05 \x01(\v2 .hearth.cluster.v1.WorkerRestartH\x00R\arestart\x12?\n" +
-	"\bstopping\x18\x06 \x01(\v2!.hearth.cluster.v1.WorkerStoppingH\x00R\bstoppingB\x06\n" +
-	"\x04kind\"\xa6\x04\n" +
+	"\bstopping\x18\x06 \x01(\v2!.hearth.cluster.v1.WorkerStoppingH\x00R\bstopping\x126\n" +
+	"\x05drain\x18\a \x01(\v2\x1e.hearth.cluster.v1.WorkerDrainH\x00R\x05drainB\x06\n" +
+	"\x04kind\"\xdf\x04\n" +
 	"\n" +
 	"WorkerDown\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .hearth.cluster.v1.WorkerWelcomeH\x00R\awelcome\x124\n" +
@@ -1483,14 +1638,16 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\arehello\x18\a \x01(\v2\x1a.hearth.cluster.v1.RehelloH\x00R\arehello\x127\n" +
 	"\bleave_ok\x18\b \x01(\v2\x1a.hearth.cluster.v1.LeaveOKH\x00R\aleaveOk\x12=\n" +
 	"\n" +
-	"restart_ok\x18\t \x01(\v2\x1c.hearth.cluster.v1.RestartOKH\x00R\trestartOkB\x06\n" +
+	"restart_ok\x18\t \x01(\v2\x1c.hearth.cluster.v1.RestartOKH\x00R\trestartOk\x127\n" +
+	"\bdrain_ok\x18\n" +
+	" \x01(\v2\x1a.hearth.cluster.v1.DrainOKH\x00R\adrainOkB\x06\n" +
 	"\x04kind\"\x9a\x01\n" +
 	"\x05Fence\x12<\n" +
 	"\acluster\x18\x01 \x01(\v2\".hearth.cluster.v1.ClusterIdentityR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1d\n" +
 	"\n" +
-	"view_index\x18\x04 \x01(\x04R\tviewIndex\"\xe5\x03\n" +
+	"view_index\x18\x04 \x01(\x04R\tviewIndex\"\xb0\x04\n" +
 	"\x05Offer\x12\x1a\n" +
 	"\bhostname\x18\x01 \x01(\tR\bhostname\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -1501,7 +1658,11 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12E\n" +
 	"\tresources\x18\a \x03(\v2'.hearth.cluster.v1.Offer.ResourcesEntryR\tresources\x12<\n" +
 	"\x06labels\x18\b \x03(\v2$.hearth.cluster.v1.Offer.LabelsEntryR\x06labels\x12\x18\n" +
-	"\aversion\x18\t \x01(\tR\aversion\x1aZ\n" +
+	"\aversion\x18\t \x01(\tR\aversion\x12\x1f\n" +
+	"\vcores_total\x18\n" +
+	" \x01(\x03R\n" +
+	"coresTotal\x12(\n" +
+	"\x10memory_total_mib\x18\v \x01(\x03R\x0ememoryTotalMib\x1aZ\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\x1a9\n" +
@@ -1572,7 +1733,14 @@ const file_cluster_v1_worker_proto_rawDesc = "" +
 	"\rWorkerRestart\x12\x1b\n" +
 	"\twindow_ms\x18\x01 \x01(\x03R\bwindowMs\"\x10\n" +
 	"\x0eWorkerStopping\"\v\n" +
-	"\tRestartOK2[\n" +
+	"\tRestartOK\"c\n" +
+	"\vWorkerDrain\x12\x1f\n" +
+	"\vdeadline_ms\x18\x01 \x01(\x03R\n" +
+	"deadlineMs\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1b\n" +
+	"\tidle_only\x18\x03 \x01(\bR\bidleOnly\"#\n" +
+	"\aDrainOK\x12\x18\n" +
+	"\arefused\x18\x01 \x01(\tR\arefused2[\n" +
 	"\x0eWorkerSessions\x12I\n" +
 	"\aSession\x12\x1b.hearth.cluster.v1.WorkerUp\x1a\x1d.hearth.cluster.v1.WorkerDown(\x010\x012\x9a\x01\n" +
 	"\x06Worker\x12G\n" +
@@ -1591,7 +1759,7 @@ func file_cluster_v1_worker_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_worker_proto_rawDescData
 }
 
-var file_cluster_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_cluster_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_cluster_v1_worker_proto_goTypes = []any{
 	(*WorkerIdentity)(nil),  // 0: hearth.cluster.v1.WorkerIdentity
 	(*WorkerUp)(nil),        // 1: hearth.cluster.v1.WorkerUp
@@ -1612,64 +1780,68 @@ var file_cluster_v1_worker_proto_goTypes = []any{
 	(*WorkerRestart)(nil),   // 16: hearth.cluster.v1.WorkerRestart
 	(*WorkerStopping)(nil),  // 17: hearth.cluster.v1.WorkerStopping
 	(*RestartOK)(nil),       // 18: hearth.cluster.v1.RestartOK
-	nil,                     // 19: hearth.cluster.v1.Offer.ResourcesEntry
-	nil,                     // 20: hearth.cluster.v1.Offer.LabelsEntry
-	nil,                     // 21: hearth.cluster.v1.LaunchOrder.ResourcesEntry
-	(*Beat)(nil),            // 22: hearth.cluster.v1.Beat
-	(*ClusterIdentity)(nil), // 23: hearth.cluster.v1.ClusterIdentity
-	(*ExecutorRef)(nil),     // 24: hearth.cluster.v1.ExecutorRef
-	(*AppSpec)(nil),         // 25: hearth.cluster.v1.AppSpec
-	(*Addresses)(nil),       // 26: hearth.cluster.v1.Addresses
-	(*Empty)(nil),           // 27: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),      // 28: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),        // 29: hearth.cluster.v1.LogChunk
+	(*WorkerDrain)(nil),     // 19: hearth.cluster.v1.WorkerDrain
+	(*DrainOK)(nil),         // 20: hearth.cluster.v1.DrainOK
+	nil,                     // 21: hearth.cluster.v1.Offer.ResourcesEntry
+	nil,                     // 22: hearth.cluster.v1.Offer.LabelsEntry
+	nil,                     // 23: hearth.cluster.v1.LaunchOrder.ResourcesEntry
+	(*Beat)(nil),            // 24: hearth.cluster.v1.Beat
+	(*ClusterIdentity)(nil), // 25: hearth.cluster.v1.ClusterIdentity
+	(*ExecutorRef)(nil),     // 26: hearth.cluster.v1.ExecutorRef
+	(*AppSpec)(nil),         // 27: hearth.cluster.v1.AppSpec
+	(*Addresses)(nil),       // 28: hearth.cluster.v1.Addresses
+	(*Empty)(nil),           // 29: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),      // 30: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),        // 31: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_worker_proto_depIdxs = []int32{
 	5,  // 0: hearth.cluster.v1.WorkerUp.hello:type_name -> hearth.cluster.v1.WorkerHello
-	22, // 1: hearth.cluster.v1.WorkerUp.beat:type_name -> hearth.cluster.v1.Beat
+	24, // 1: hearth.cluster.v1.WorkerUp.beat:type_name -> hearth.cluster.v1.Beat
 	7,  // 2: hearth.cluster.v1.WorkerUp.report:type_name -> hearth.cluster.v1.WorkerReport
 	8,  // 3: hearth.cluster.v1.WorkerUp.leave:type_name -> hearth.cluster.v1.WorkerLeave
 	16, // 4: hearth.cluster.v1.WorkerUp.restart:type_name -> hearth.cluster.v1.WorkerRestart
 	17, // 5: hearth.cluster.v1.WorkerUp.stopping:type_name -> hearth.cluster.v1.WorkerStopping
-	9,  // 6: hearth.cluster.v1.WorkerDown.welcome:type_name -> hearth.cluster.v1.WorkerWelcome
-	22, // 7: hearth.cluster.v1.WorkerDown.beat_ack:type_name -> hearth.cluster.v1.Beat
-	10, // 8: hearth.cluster.v1.WorkerDown.report_ack:type_name -> hearth.cluster.v1.ReportAck
-	11, // 9: hearth.cluster.v1.WorkerDown.launch:type_name -> hearth.cluster.v1.LaunchOrder
-	12, // 10: hearth.cluster.v1.WorkerDown.kill:type_name -> hearth.cluster.v1.KillOrder
-	13, // 11: hearth.cluster.v1.WorkerDown.app_ended:type_name -> hearth.cluster.v1.AppEndedOrder
-	14, // 12: hearth.cluster.v1.WorkerDown.rehello:type_name -> hearth.cluster.v1.Rehello
-	15, // 13: hearth.cluster.v1.WorkerDown.leave_ok:type_name -> hearth.cluster.v1.LeaveOK
-	18, // 14: hearth.cluster.v1.WorkerDown.restart_ok:type_name -> hearth.cluster.v1.RestartOK
-	23, // 15: hearth.cluster.v1.Fence.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	19, // 16: hearth.cluster.v1.Offer.resources:type_name -> hearth.cluster.v1.Offer.ResourcesEntry
-	20, // 17: hearth.cluster.v1.Offer.labels:type_name -> hearth.cluster.v1.Offer.LabelsEntry
-	23, // 18: hearth.cluster.v1.WorkerHello.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
-	4,  // 19: hearth.cluster.v1.WorkerHello.offer:type_name -> hearth.cluster.v1.Offer
-	6,  // 20: hearth.cluster.v1.WorkerHello.inventory:type_name -> hearth.cluster.v1.ExecutorReport
-	24, // 21: hearth.cluster.v1.ExecutorReport.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	6,  // 22: hearth.cluster.v1.WorkerReport.executors:type_name -> hearth.cluster.v1.ExecutorReport
-	3,  // 23: hearth.cluster.v1.WorkerWelcome.fence:type_name -> hearth.cluster.v1.Fence
-	3,  // 24: hearth.cluster.v1.LaunchOrder.fence:type_name -> hearth.cluster.v1.Fence
-	24, // 25: hearth.cluster.v1.LaunchOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	25, // 26: hearth.cluster.v1.LaunchOrder.spec:type_name -> hearth.cluster.v1.AppSpec
-	21, // 27: hearth.cluster.v1.LaunchOrder.resources:type_name -> hearth.cluster.v1.LaunchOrder.ResourcesEntry
-	3,  // 28: hearth.cluster.v1.KillOrder.fence:type_name -> hearth.cluster.v1.Fence
-	24, // 29: hearth.cluster.v1.KillOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
-	3,  // 30: hearth.cluster.v1.AppEndedOrder.fence:type_name -> hearth.cluster.v1.Fence
-	3,  // 31: hearth.cluster.v1.Rehello.fence:type_name -> hearth.cluster.v1.Fence
-	26, // 32: hearth.cluster.v1.Offer.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	26, // 33: hearth.cluster.v1.LaunchOrder.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	1,  // 34: hearth.cluster.v1.WorkerSessions.Session:input_type -> hearth.cluster.v1.WorkerUp
-	27, // 35: hearth.cluster.v1.Worker.Identify:input_type -> hearth.cluster.v1.Empty
-	28, // 36: hearth.cluster.v1.Worker.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	2,  // 37: hearth.cluster.v1.WorkerSessions.Session:output_type -> hearth.cluster.v1.WorkerDown
-	0,  // 38: hearth.cluster.v1.Worker.Identify:output_type -> hearth.cluster.v1.WorkerIdentity
-	29, // 39: hearth.cluster.v1.Worker.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	37, // [37:40] is the sub-list for method output_type
-	34, // [34:37] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	19, // 6: hearth.cluster.v1.WorkerUp.drain:type_name -> hearth.cluster.v1.WorkerDrain
+	9,  // 7: hearth.cluster.v1.WorkerDown.welcome:type_name -> hearth.cluster.v1.WorkerWelcome
+	24, // 8: hearth.cluster.v1.WorkerDown.beat_ack:type_name -> hearth.cluster.v1.Beat
+	10, // 9: hearth.cluster.v1.WorkerDown.report_ack:type_name -> hearth.cluster.v1.ReportAck
+	11, // 10: hearth.cluster.v1.WorkerDown.launch:type_name -> hearth.cluster.v1.LaunchOrder
+	12, // 11: hearth.cluster.v1.WorkerDown.kill:type_name -> hearth.cluster.v1.KillOrder
+	13, // 12: hearth.cluster.v1.WorkerDown.app_ended:type_name -> hearth.cluster.v1.AppEndedOrder
+	14, // 13: hearth.cluster.v1.WorkerDown.rehello:type_name -> hearth.cluster.v1.Rehello
+	15, // 14: hearth.cluster.v1.WorkerDown.leave_ok:type_name -> hearth.cluster.v1.LeaveOK
+	18, // 15: hearth.cluster.v1.WorkerDown.restart_ok:type_name -> hearth.cluster.v1.RestartOK
+	20, // 16: hearth.cluster.v1.WorkerDown.drain_ok:type_name -> hearth.cluster.v1.DrainOK
+	25, // 17: hearth.cluster.v1.Fence.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	21, // 18: hearth.cluster.v1.Offer.resources:type_name -> hearth.cluster.v1.Offer.ResourcesEntry
+	22, // 19: hearth.cluster.v1.Offer.labels:type_name -> hearth.cluster.v1.Offer.LabelsEntry
+	25, // 20: hearth.cluster.v1.WorkerHello.cluster:type_name -> hearth.cluster.v1.ClusterIdentity
+	4,  // 21: hearth.cluster.v1.WorkerHello.offer:type_name -> hearth.cluster.v1.Offer
+	6,  // 22: hearth.cluster.v1.WorkerHello.inventory:type_name -> hearth.cluster.v1.ExecutorReport
+	26, // 23: hearth.cluster.v1.ExecutorReport.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	6,  // 24: hearth.cluster.v1.WorkerReport.executors:type_name -> hearth.cluster.v1.ExecutorReport
+	3,  // 25: hearth.cluster.v1.WorkerWelcome.fence:type_name -> hearth.cluster.v1.Fence
+	3,  // 26: hearth.cluster.v1.LaunchOrder.fence:type_name -> hearth.cluster.v1.Fence
+	26, // 27: hearth.cluster.v1.LaunchOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	27, // 28: hearth.cluster.v1.LaunchOrder.spec:type_name -> hearth.cluster.v1.AppSpec
+	23, // 29: hearth.cluster.v1.LaunchOrder.resources:type_name -> hearth.cluster.v1.LaunchOrder.ResourcesEntry
+	3,  // 30: hearth.cluster.v1.KillOrder.fence:type_name -> hearth.cluster.v1.Fence
+	26, // 31: hearth.cluster.v1.KillOrder.ref:type_name -> hearth.cluster.v1.ExecutorRef
+	3,  // 32: hearth.cluster.v1.AppEndedOrder.fence:type_name -> hearth.cluster.v1.Fence
+	3,  // 33: hearth.cluster.v1.Rehello.fence:type_name -> hearth.cluster.v1.Fence
+	28, // 34: hearth.cluster.v1.Offer.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	28, // 35: hearth.cluster.v1.LaunchOrder.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	1,  // 36: hearth.cluster.v1.WorkerSessions.Session:input_type -> hearth.cluster.v1.WorkerUp
+	29, // 37: hearth.cluster.v1.Worker.Identify:input_type -> hearth.cluster.v1.Empty
+	30, // 38: hearth.cluster.v1.Worker.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	2,  // 39: hearth.cluster.v1.WorkerSessions.Session:output_type -> hearth.cluster.v1.WorkerDown
+	0,  // 40: hearth.cluster.v1.Worker.Identify:output_type -> hearth.cluster.v1.WorkerIdentity
+	31, // 41: hearth.cluster.v1.Worker.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	39, // [39:42] is the sub-list for method output_type
+	36, // [36:39] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_worker_proto_init() }
@@ -1685,6 +1857,7 @@ func file_cluster_v1_worker_proto_init() {
 		(*WorkerUp_Leave)(nil),
 		(*WorkerUp_Restart)(nil),
 		(*WorkerUp_Stopping)(nil),
+		(*WorkerUp_Drain)(nil),
 	}
 	file_cluster_v1_worker_proto_msgTypes[2].OneofWrappers = []any{
 		(*WorkerDown_Welcome)(nil),
@@ -1696,6 +1869,7 @@ func file_cluster_v1_worker_proto_init() {
 		(*WorkerDown_Rehello)(nil),
 		(*WorkerDown_LeaveOk)(nil),
 		(*WorkerDown_RestartOk)(nil),
+		(*WorkerDown_DrainOk)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1703,7 +1877,7 @@ func file_cluster_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_worker_proto_rawDesc), len(file_cluster_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

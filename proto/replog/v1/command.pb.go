@@ -116,6 +116,13 @@ type Command struct {
 	//	*Command_ConfirmExecutors
 	//	*Command_ExpireExecutors
 	//	*Command_SettleApps
+	//	*Command_PlaceDrivers
+	//	*Command_SubmitDriver
+	//	*Command_KillDriver
+	//	*Command_KillDrivers
+	//	*Command_DrainWorkers
+	//	*Command_UndrainWorkers
+	//	*Command_StopDrained
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,6 +424,69 @@ func (x *Command) GetSettleApps() *SettleApps {
 	return nil
 }
 
+func (x *Command) GetPlaceDrivers() *PlaceDrivers {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_PlaceDrivers); ok {
+			return x.PlaceDrivers
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSubmitDriver() *SubmitDriver {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_SubmitDriver); ok {
+			return x.SubmitDriver
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetKillDriver() *KillDriver {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_KillDriver); ok {
+			return x.KillDriver
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetKillDrivers() *KillDrivers {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_KillDrivers); ok {
+			return x.KillDrivers
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDrainWorkers() *DrainWorkers {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_DrainWorkers); ok {
+			return x.DrainWorkers
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUndrainWorkers() *UndrainWorkers {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_UndrainWorkers); ok {
+			return x.UndrainWorkers
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetStopDrained() *StopDrained {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_StopDrained); ok {
+			return x.StopDrained
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -505,6 +575,34 @@ type Command_SettleApps struct {
 	SettleApps *SettleApps `protobuf:"bytes,55,opt,name=settle_apps,json=settleApps,proto3,oneof"`
 }
 
+type Command_PlaceDrivers struct {
+	PlaceDrivers *PlaceDrivers `protobuf:"bytes,60,opt,name=place_drivers,json=placeDrivers,proto3,oneof"`
+}
+
+type Command_SubmitDriver struct {
+	SubmitDriver *SubmitDriver `protobuf:"bytes,61,opt,name=submit_driver,json=submitDriver,proto3,oneof"`
+}
+
+type Command_KillDriver struct {
+	KillDriver *KillDriver `protobuf:"bytes,62,opt,name=kill_driver,json=killDriver,proto3,oneof"`
+}
+
+type Command_KillDrivers struct {
+	KillDrivers *KillDrivers `protobuf:"bytes,63,opt,name=kill_drivers,json=killDrivers,proto3,oneof"`
+}
+
+type Command_DrainWorkers struct {
+	DrainWorkers *DrainWorkers `protobuf:"bytes,70,opt,name=drain_workers,json=drainWorkers,proto3,oneof"`
+}
+
+type Command_UndrainWorkers struct {
+	UndrainWorkers *UndrainWorkers `protobuf:"bytes,71,opt,name=undrain_workers,json=undrainWorkers,proto3,oneof"`
+}
+
+type Command_StopDrained struct {
+	StopDrained *StopDrained `protobuf:"bytes,72,opt,name=stop_drained,json=stopDrained,proto3,oneof"`
+}
+
 func (*Command_InitCluster) isCommand_Kind() {}
 
 func (*Command_RegisterMaster) isCommand_Kind() {}
@@ -546,6 +644,20 @@ func (*Command_ConfirmExecutors) isCommand_Kind() {}
 func (*Command_ExpireExecutors) isCommand_Kind() {}
 
 func (*Command_SettleApps) isCommand_Kind() {}
+
+func (*Command_PlaceDrivers) isCommand_Kind() {}
+
+func (*Command_SubmitDriver) isCommand_Kind() {}
+
+func (*Command_KillDriver) isCommand_Kind() {}
+
+func (*Command_KillDrivers) isCommand_Kind() {}
+
+func (*Command_DrainWorkers) isCommand_Kind() {}
+
+func (*Command_UndrainWorkers) isCommand_Kind() {}
+
+func (*Command_StopDrained) isCommand_Kind() {}
 
 // Names the cluster; applied once.
 type InitCluster struct {
@@ -1051,6 +1163,246 @@ func (x *MarkWorker) GetHeardTick() int64 {
 	return 0
 }
 
+// Takes workers out of service: nothing new is placed on them, and what they
+// run is moved or waited for. All or none. A worker that is drained already
+// takes over the new terms.
+type DrainWorkers struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Workers []string               `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	Reason  string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// After that much cluster clock what is left is ended; 0: never.
+	DeadlineMilli int64 `protobuf:"varint,3,opt,name=deadline_milli,json=deadlineMilli,proto3" json:"deadline_milli,omitempty"`
+	// What runs is left to end by itself.
+	IdleOnly      bool `protobuf:"varint,4,opt,name=idle_only,json=idleOnly,proto3" json:"idle_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainWorkers) Reset() {
+	*x = DrainWorkers{}
+	mi := &file_replog_v1_command_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainWorkers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainWorkers) ProtoMessage() {}
+
+func (x *DrainWorkers) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainWorkers.ProtoReflect.Descriptor instead.
+func (*DrainWorkers) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DrainWorkers) GetWorkers() []string {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *DrainWorkers) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DrainWorkers) GetDeadlineMilli() int64 {
+	if x != nil {
+		return x.DeadlineMilli
+	}
+	return 0
+}
+
+func (x *DrainWorkers) GetIdleOnly() bool {
+	if x != nil {
+		return x.IdleOnly
+	}
+	return false
+}
+
+// Ends the drain of workers. All or none.
+type UndrainWorkers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       []string               `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainWorkers) Reset() {
+	*x = UndrainWorkers{}
+	mi := &file_replog_v1_command_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainWorkers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainWorkers) ProtoMessage() {}
+
+func (x *UndrainWorkers) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainWorkers.ProtoReflect.Descriptor instead.
+func (*UndrainWorkers) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UndrainWorkers) GetWorkers() []string {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+// The leader ends executors on a drained worker: they are replaced, or the
+// deadline has passed. Refused if the worker is not under that drain any more.
+type StopDrained struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Drain         uint64                 `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"` // Drain.index
+	Executors     []*ExecutorName        `protobuf:"bytes,3,rep,name=executors,proto3" json:"executors,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopDrained) Reset() {
+	*x = StopDrained{}
+	mi := &file_replog_v1_command_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopDrained) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopDrained) ProtoMessage() {}
+
+func (x *StopDrained) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopDrained.ProtoReflect.Descriptor instead.
+func (*StopDrained) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StopDrained) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *StopDrained) GetDrain() uint64 {
+	if x != nil {
+		return x.Drain
+	}
+	return 0
+}
+
+func (x *StopDrained) GetExecutors() []*ExecutorName {
+	if x != nil {
+		return x.Executors
+	}
+	return nil
+}
+
+func (x *StopDrained) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ExecutorName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Executor      int32                  `protobuf:"varint,2,opt,name=executor,proto3" json:"executor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorName) Reset() {
+	*x = ExecutorName{}
+	mi := &file_replog_v1_command_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorName) ProtoMessage() {}
+
+func (x *ExecutorName) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorName.ProtoReflect.Descriptor instead.
+func (*ExecutorName) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExecutorName) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ExecutorName) GetExecutor() int32 {
+	if x != nil {
+		return x.Executor
+	}
+	return 0
+}
+
 type RegisterApp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Spec          *AppSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -1061,7 +1413,7 @@ type RegisterApp struct {
 
 func (x *RegisterApp) Reset() {
 	*x = RegisterApp{}
-	mi := &file_replog_v1_command_proto_msgTypes[10]
+	mi := &file_replog_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1425,7 @@ func (x *RegisterApp) String() string {
 func (*RegisterApp) ProtoMessage() {}
 
 func (x *RegisterApp) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[10]
+	mi := &file_replog_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1438,7 @@ func (x *RegisterApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterApp.ProtoReflect.Descriptor instead.
 func (*RegisterApp) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegisterApp) GetSpec() *AppSpec {
@@ -1117,7 +1469,7 @@ type FinishApp struct {
 
 func (x *FinishApp) Reset() {
 	*x = FinishApp{}
-	mi := &file_replog_v1_command_proto_msgTypes[11]
+	mi := &file_replog_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1481,7 @@ func (x *FinishApp) String() string {
 func (*FinishApp) ProtoMessage() {}
 
 func (x *FinishApp) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[11]
+	mi := &file_replog_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1494,7 @@ func (x *FinishApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishApp.ProtoReflect.Descriptor instead.
 func (*FinishApp) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FinishApp) GetApp() string {
@@ -1190,7 +1542,7 @@ type KillApp struct {
 
 func (x *KillApp) Reset() {
 	*x = KillApp{}
-	mi := &file_replog_v1_command_proto_msgTypes[12]
+	mi := &file_replog_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1554,7 @@ func (x *KillApp) String() string {
 func (*KillApp) ProtoMessage() {}
 
 func (x *KillApp) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[12]
+	mi := &file_replog_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1567,7 @@ func (x *KillApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillApp.ProtoReflect.Descriptor instead.
 func (*KillApp) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *KillApp) GetApp() string {
@@ -1244,7 +1596,7 @@ type NoteApp struct {
 
 func (x *NoteApp) Reset() {
 	*x = NoteApp{}
-	mi := &file_replog_v1_command_proto_msgTypes[13]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1608,7 @@ func (x *NoteApp) String() string {
 func (*NoteApp) ProtoMessage() {}
 
 func (x *NoteApp) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[13]
+	mi := &file_replog_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1621,7 @@ func (x *NoteApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteApp.ProtoReflect.Descriptor instead.
 func (*NoteApp) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NoteApp) GetApp() string {
@@ -1301,7 +1653,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1665,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[14]
+	mi := &file_replog_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1678,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateToken) GetName() string {
@@ -1373,7 +1725,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1737,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[15]
+	mi := &file_replog_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1750,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -1419,7 +1771,7 @@ type RecordAudit struct {
 
 func (x *RecordAudit) Reset() {
 	*x = RecordAudit{}
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1783,7 @@ func (x *RecordAudit) String() string {
 func (*RecordAudit) ProtoMessage() {}
 
 func (x *RecordAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[16]
+	mi := &file_replog_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1796,7 @@ func (x *RecordAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAudit.ProtoReflect.Descriptor instead.
 func (*RecordAudit) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecordAudit) GetLines() []*AuditLine {
@@ -1466,7 +1818,7 @@ type SetTargets struct {
 
 func (x *SetTargets) Reset() {
 	*x = SetTargets{}
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1830,7 @@ func (x *SetTargets) String() string {
 func (*SetTargets) ProtoMessage() {}
 
 func (x *SetTargets) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[17]
+	mi := &file_replog_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1843,7 @@ func (x *SetTargets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTargets.ProtoReflect.Descriptor instead.
 func (*SetTargets) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetTargets) GetApp() string {
@@ -1531,7 +1883,7 @@ type PlaceExecutors struct {
 
 func (x *PlaceExecutors) Reset() {
 	*x = PlaceExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1895,7 @@ func (x *PlaceExecutors) String() string {
 func (*PlaceExecutors) ProtoMessage() {}
 
 func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[18]
+	mi := &file_replog_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1908,7 @@ func (x *PlaceExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceExecutors.ProtoReflect.Descriptor instead.
 func (*PlaceExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlaceExecutors) GetPlacements() []*Placement {
@@ -1576,13 +1928,14 @@ type Placement struct {
 	MemoryMib     int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
 	Resources     []*ResourceAddresses   `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty"`
 	Secret        string                 `protobuf:"bytes,8,opt,name=secret,proto3" json:"secret,omitempty"`
+	Gang          uint32                 `protobuf:"varint,9,opt,name=gang,proto3" json:"gang,omitempty"` // neighbours with the same number, not 0, are placed together or not at all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1947,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[19]
+	mi := &file_replog_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1960,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Placement) GetApp() string {
@@ -1666,6 +2019,13 @@ func (x *Placement) GetSecret() string {
 	return ""
 }
 
+func (x *Placement) GetGang() uint32 {
+	if x != nil {
+		return x.Gang
+	}
+	return 0
+}
+
 type KillExecutors struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	App       string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -1679,7 +2039,7 @@ type KillExecutors struct {
 
 func (x *KillExecutors) Reset() {
 	*x = KillExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2051,7 @@ func (x *KillExecutors) String() string {
 func (*KillExecutors) ProtoMessage() {}
 
 func (x *KillExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[20]
+	mi := &file_replog_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2064,7 @@ func (x *KillExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillExecutors.ProtoReflect.Descriptor instead.
 func (*KillExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillExecutors) GetApp() string {
@@ -1751,7 +2111,7 @@ type ExecutorReport struct {
 
 func (x *ExecutorReport) Reset() {
 	*x = ExecutorReport{}
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +2123,7 @@ func (x *ExecutorReport) String() string {
 func (*ExecutorReport) ProtoMessage() {}
 
 func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[21]
+	mi := &file_replog_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +2136,7 @@ func (x *ExecutorReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorReport.ProtoReflect.Descriptor instead.
 func (*ExecutorReport) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecutorReport) GetApp() string {
@@ -1848,7 +2208,7 @@ type ReportExecutors struct {
 
 func (x *ReportExecutors) Reset() {
 	*x = ReportExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2220,7 @@ func (x *ReportExecutors) String() string {
 func (*ReportExecutors) ProtoMessage() {}
 
 func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[22]
+	mi := &file_replog_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2233,7 @@ func (x *ReportExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExecutors.ProtoReflect.Descriptor instead.
 func (*ReportExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReportExecutors) GetWorker() string {
@@ -1915,7 +2275,7 @@ type ConfirmExecutors struct {
 
 func (x *ConfirmExecutors) Reset() {
 	*x = ConfirmExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2287,7 @@ func (x *ConfirmExecutors) String() string {
 func (*ConfirmExecutors) ProtoMessage() {}
 
 func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[23]
+	mi := &file_replog_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2300,7 @@ func (x *ConfirmExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmExecutors.ProtoReflect.Descriptor instead.
 func (*ConfirmExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConfirmExecutors) GetApp() string {
@@ -1968,7 +2328,7 @@ type ExpireExecutors struct {
 
 func (x *ExpireExecutors) Reset() {
 	*x = ExpireExecutors{}
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2340,7 @@ func (x *ExpireExecutors) String() string {
 func (*ExpireExecutors) ProtoMessage() {}
 
 func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[24]
+	mi := &file_replog_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2353,7 @@ func (x *ExpireExecutors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireExecutors.ProtoReflect.Descriptor instead.
 func (*ExpireExecutors) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExpireExecutors) GetExecutors() []*Expiry {
@@ -2015,7 +2375,7 @@ type Expiry struct {
 
 func (x *Expiry) Reset() {
 	*x = Expiry{}
-	mi := &file_replog_v1_command_proto_msgTypes[25]
+	mi := &file_replog_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2387,7 @@ func (x *Expiry) String() string {
 func (*Expiry) ProtoMessage() {}
 
 func (x *Expiry) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[25]
+	mi := &file_replog_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2400,7 @@ func (x *Expiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expiry.ProtoReflect.Descriptor instead.
 func (*Expiry) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Expiry) GetApp() string {
@@ -2082,7 +2442,7 @@ type SettleApps struct {
 
 func (x *SettleApps) Reset() {
 	*x = SettleApps{}
-	mi := &file_replog_v1_command_proto_msgTypes[26]
+	mi := &file_replog_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2454,7 @@ func (x *SettleApps) String() string {
 func (*SettleApps) ProtoMessage() {}
 
 func (x *SettleApps) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[26]
+	mi := &file_replog_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2467,7 @@ func (x *SettleApps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleApps.ProtoReflect.Descriptor instead.
 func (*SettleApps) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SettleApps) GetApps() []string {
@@ -2127,13 +2487,14 @@ type Result struct {
 	App           string              `protobuf:"bytes,4,opt,name=app,proto3" json:"app,omitempty"`
 	Token         string              `protobuf:"bytes,5,opt,name=token,proto3" json:"token,omitempty"`
 	Placements    []*PlacementVerdict `protobuf:"bytes,6,rep,name=placements,proto3" json:"placements,omitempty"`
+	Driver        string              `protobuf:"bytes,30,opt,name=driver,proto3" json:"driver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_replog_v1_command_proto_msgTypes[27]
+	mi := &file_replog_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2506,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[27]
+	mi := &file_replog_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2519,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Result) GetRejection() string {
@@ -2203,6 +2564,13 @@ func (x *Result) GetPlacements() []*PlacementVerdict {
 	return nil
 }
 
+func (x *Result) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
 type PlacementVerdict struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rejection     string                 `protobuf:"bytes,1,opt,name=rejection,proto3" json:"rejection,omitempty"`
@@ -2214,7 +2582,7 @@ type PlacementVerdict struct {
 
 func (x *PlacementVerdict) Reset() {
 	*x = PlacementVerdict{}
-	mi := &file_replog_v1_command_proto_msgTypes[28]
+	mi := &file_replog_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2594,7 @@ func (x *PlacementVerdict) String() string {
 func (*PlacementVerdict) ProtoMessage() {}
 
 func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_command_proto_msgTypes[28]
+	mi := &file_replog_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2607,7 @@ func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementVerdict.ProtoReflect.Descriptor instead.
 func (*PlacementVerdict) Descriptor() ([]byte, []int) {
-	return file_replog_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlacementVerdict) GetRejection() string {
@@ -2263,13 +2631,276 @@ func (x *PlacementVerdict) GetExecutor() int32 {
 	return 0
 }
 
+// Each placement is judged on its own against the state as the earlier ones
+// have left it; the verdict's executor is the attempt.
+type PlaceDrivers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Placements    []*DriverPlacement     `protobuf:"bytes,1,rep,name=placements,proto3" json:"placements,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceDrivers) Reset() {
+	*x = PlaceDrivers{}
+	mi := &file_replog_v1_command_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceDrivers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceDrivers) ProtoMessage() {}
+
+func (x *PlaceDrivers) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceDrivers.ProtoReflect.Descriptor instead.
+func (*PlaceDrivers) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PlaceDrivers) GetPlacements() []*DriverPlacement {
+	if x != nil {
+		return x.Placements
+	}
+	return nil
+}
+
+type DriverPlacement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Worker        string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Resources     []*ResourceAddresses   `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
+	Secret        string                 `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverPlacement) Reset() {
+	*x = DriverPlacement{}
+	mi := &file_replog_v1_command_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverPlacement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverPlacement) ProtoMessage() {}
+
+func (x *DriverPlacement) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverPlacement.ProtoReflect.Descriptor instead.
+func (*DriverPlacement) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DriverPlacement) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DriverPlacement) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *DriverPlacement) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *DriverPlacement) GetResources() []*ResourceAddresses {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *DriverPlacement) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+type SubmitDriver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spec          *DriverSpec            `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitDriver) Reset() {
+	*x = SubmitDriver{}
+	mi := &file_replog_v1_command_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitDriver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitDriver) ProtoMessage() {}
+
+func (x *SubmitDriver) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitDriver.ProtoReflect.Descriptor instead.
+func (*SubmitDriver) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SubmitDriver) GetSpec() *DriverSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type KillDriver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillDriver) Reset() {
+	*x = KillDriver{}
+	mi := &file_replog_v1_command_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillDriver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillDriver) ProtoMessage() {}
+
+func (x *KillDriver) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillDriver.ProtoReflect.Descriptor instead.
+func (*KillDriver) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *KillDriver) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *KillDriver) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Ends every driver that has not ended; with own_only those of the principal.
+type KillDrivers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillDrivers) Reset() {
+	*x = KillDrivers{}
+	mi := &file_replog_v1_command_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillDrivers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillDrivers) ProtoMessage() {}
+
+func (x *KillDrivers) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillDrivers.ProtoReflect.Descriptor instead.
+func (*KillDrivers) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *KillDrivers) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_replog_v1_command_proto protoreflect.FileDescriptor
 
 const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x17replog/v1/command.proto\x12\x10hearth.replog.v1\x1a\x18replog/v1/entities.proto\">\n" +
 	"\x05Batch\x125\n" +
-	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xd1\r\n" +
+	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xc2\x11\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -2309,8 +2940,16 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x11confirm_executors\x185 \x01(\v2\".hearth.replog.v1.ConfirmExecutorsH\x00R\x10confirmExecutors\x12N\n" +
 	"\x10expire_executors\x186 \x01(\v2!.hearth.replog.v1.ExpireExecutorsH\x00R\x0fexpireExecutors\x12?\n" +
 	"\vsettle_apps\x187 \x01(\v2\x1c.hearth.replog.v1.SettleAppsH\x00R\n" +
-	"settleAppsB\x06\n" +
-	"\x04kindJ\x04\b<\x10d\"\x82\x01\n" +
+	"settleApps\x12E\n" +
+	"\rplace_drivers\x18< \x01(\v2\x1e.hearth.replog.v1.PlaceDriversH\x00R\fplaceDrivers\x12E\n" +
+	"\rsubmit_driver\x18= \x01(\v2\x1e.hearth.replog.v1.SubmitDriverH\x00R\fsubmitDriver\x12?\n" +
+	"\vkill_driver\x18> \x01(\v2\x1c.hearth.replog.v1.KillDriverH\x00R\n" +
+	"killDriver\x12B\n" +
+	"\fkill_drivers\x18? \x01(\v2\x1d.hearth.replog.v1.KillDriversH\x00R\vkillDrivers\x12E\n" +
+	"\rdrain_workers\x18F \x01(\v2\x1e.hearth.replog.v1.DrainWorkersH\x00R\fdrainWorkers\x12K\n" +
+	"\x0fundrain_workers\x18G \x01(\v2 .hearth.replog.v1.UndrainWorkersH\x00R\x0eundrainWorkers\x12B\n" +
+	"\fstop_drained\x18H \x01(\v2\x1d.hearth.replog.v1.StopDrainedH\x00R\vstopDrainedB\x06\n" +
+	"\x04kindJ\x04\b@\x10FJ\x04\bI\x10d\"\x82\x01\n" +
 	"\vInitCluster\x12;\n" +
 	"\acluster\x18\x01 \x01(\v2!.hearth.replog.v1.ClusterIdentityR\acluster\x126\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1a.hearth.replog.v1.SettingsR\bsettings\"B\n" +
@@ -2346,7 +2985,22 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\fprocess_gone\x18\a \x01(\bR\vprocessGone\x12\x12\n" +
 	"\x04beat\x18\b \x01(\x04R\x04beat\x12\x1d\n" +
 	"\n" +
-	"heard_tick\x18\t \x01(\x03R\theardTick\"R\n" +
+	"heard_tick\x18\t \x01(\x03R\theardTick\"\x84\x01\n" +
+	"\fDrainWorkers\x12\x18\n" +
+	"\aworkers\x18\x01 \x03(\tR\aworkers\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x0edeadline_milli\x18\x03 \x01(\x03R\rdeadlineMilli\x12\x1b\n" +
+	"\tidle_only\x18\x04 \x01(\bR\bidleOnly\"*\n" +
+	"\x0eUndrainWorkers\x12\x18\n" +
+	"\aworkers\x18\x01 \x03(\tR\aworkers\"\x91\x01\n" +
+	"\vStopDrained\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
+	"\x05drain\x18\x02 \x01(\x04R\x05drain\x12<\n" +
+	"\texecutors\x18\x03 \x03(\v2\x1e.hearth.replog.v1.ExecutorNameR\texecutors\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"<\n" +
+	"\fExecutorName\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
+	"\bexecutor\x18\x02 \x01(\x05R\bexecutor\"R\n" +
 	"\vRegisterApp\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.hearth.replog.v1.AppSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"~\n" +
@@ -2381,7 +3035,7 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x0ePlaceExecutors\x12;\n" +
 	"\n" +
 	"placements\x18\x01 \x03(\v2\x1b.hearth.replog.v1.PlacementR\n" +
-	"placements\"\x81\x02\n" +
+	"placements\"\x95\x02\n" +
 	"\tPlacement\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\x05R\aprofile\x12\x16\n" +
@@ -2391,7 +3045,8 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12A\n" +
 	"\tresources\x18\a \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12\x16\n" +
-	"\x06secret\x18\b \x01(\tR\x06secret\"\x7f\n" +
+	"\x06secret\x18\b \x01(\tR\x06secret\x12\x12\n" +
+	"\x04gang\x18\t \x01(\rR\x04gang\"\x7f\n" +
 	"\rKillExecutors\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1c\n" +
 	"\texecutors\x18\x02 \x03(\x05R\texecutors\x12\x16\n" +
@@ -2423,7 +3078,7 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\" \n" +
 	"\n" +
 	"SettleApps\x12\x12\n" +
-	"\x04apps\x18\x01 \x03(\tR\x04apps\"\xbc\x01\n" +
+	"\x04apps\x18\x01 \x03(\tR\x04apps\"\xd4\x01\n" +
 	"\x06Result\x12\x1c\n" +
 	"\trejection\x18\x01 \x01(\tR\trejection\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
@@ -2432,11 +3087,30 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x05token\x18\x05 \x01(\tR\x05token\x12B\n" +
 	"\n" +
 	"placements\x18\x06 \x03(\v2\".hearth.replog.v1.PlacementVerdictR\n" +
-	"placements\"`\n" +
+	"placements\x12\x16\n" +
+	"\x06driver\x18\x1e \x01(\tR\x06driver\"`\n" +
 	"\x10PlacementVerdict\x12\x1c\n" +
 	"\trejection\x18\x01 \x01(\tR\trejection\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
-	"\bexecutor\x18\x03 \x01(\x05R\bexecutorB4Z2github.com/hearthd/hearth/proto/replog/v1;replogv1b\x06proto3"
+	"\bexecutor\x18\x03 \x01(\x05R\bexecutor\"Q\n" +
+	"\fPlaceDrivers\x12A\n" +
+	"\n" +
+	"placements\x18\x01 \x03(\v2!.hearth.replog.v1.DriverPlacementR\n" +
+	"placements\"\xbe\x01\n" +
+	"\x0fDriverPlacement\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\tR\x06worker\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12A\n" +
+	"\tresources\x18\x04 \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12\x16\n" +
+	"\x06secret\x18\x05 \x01(\tR\x06secret\"@\n" +
+	"\fSubmitDriver\x120\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1c.hearth.replog.v1.DriverSpecR\x04spec\"<\n" +
+	"\n" +
+	"KillDriver\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"%\n" +
+	"\vKillDrivers\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reasonB4Z2github.com/hearthd/hearth/proto/replog/v1;replogv1b\x06proto3"
 
 var (
 	file_replog_v1_command_proto_rawDescOnce sync.Once
@@ -2450,7 +3124,7 @@ func file_replog_v1_command_proto_rawDescGZIP() []byte {
 	return file_replog_v1_command_proto_rawDescData
 }
 
-var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_replog_v1_command_proto_goTypes = []any{
 	(*Batch)(nil),             // 0: hearth.replog.v1.Batch
 	(*Command)(nil),           // 1: hearth.replog.v1.Command
@@ -2462,34 +3136,44 @@ var file_replog_v1_command_proto_goTypes = []any{
 	(*RegisterWorker)(nil),    // 7: hearth.replog.v1.RegisterWorker
 	(*LeaveWorker)(nil),       // 8: hearth.replog.v1.LeaveWorker
 	(*MarkWorker)(nil),        // 9: hearth.replog.v1.MarkWorker
-	(*RegisterApp)(nil),       // 10: hearth.replog.v1.RegisterApp
-	(*FinishApp)(nil),         // 11: hearth.replog.v1.FinishApp
-	(*KillApp)(nil),           // 12: hearth.replog.v1.KillApp
-	(*NoteApp)(nil),           // 13: hearth.replog.v1.NoteApp
-	(*CreateToken)(nil),       // 14: hearth.replog.v1.CreateToken
-	(*RevokeToken)(nil),       // 15: hearth.replog.v1.RevokeToken
-	(*RecordAudit)(nil),       // 16: hearth.replog.v1.RecordAudit
-	(*SetTargets)(nil),        // 17: hearth.replog.v1.SetTargets
-	(*PlaceExecutors)(nil),    // 18: hearth.replog.v1.PlaceExecutors
-	(*Placement)(nil),         // 19: hearth.replog.v1.Placement
-	(*KillExecutors)(nil),     // 20: hearth.replog.v1.KillExecutors
-	(*ExecutorReport)(nil),    // 21: hearth.replog.v1.ExecutorReport
-	(*ReportExecutors)(nil),   // 22: hearth.replog.v1.ReportExecutors
-	(*ConfirmExecutors)(nil),  // 23: hearth.replog.v1.ConfirmExecutors
-	(*ExpireExecutors)(nil),   // 24: hearth.replog.v1.ExpireExecutors
-	(*Expiry)(nil),            // 25: hearth.replog.v1.Expiry
-	(*SettleApps)(nil),        // 26: hearth.replog.v1.SettleApps
-	(*Result)(nil),            // 27: hearth.replog.v1.Result
-	(*PlacementVerdict)(nil),  // 28: hearth.replog.v1.PlacementVerdict
-	(*ClusterIdentity)(nil),   // 29: hearth.replog.v1.ClusterIdentity
-	(*Settings)(nil),          // 30: hearth.replog.v1.Settings
-	(*Master)(nil),            // 31: hearth.replog.v1.Master
-	(*Offer)(nil),             // 32: hearth.replog.v1.Offer
-	(*AppSpec)(nil),           // 33: hearth.replog.v1.AppSpec
-	(*AuditLine)(nil),         // 34: hearth.replog.v1.AuditLine
-	(*ProfileCount)(nil),      // 35: hearth.replog.v1.ProfileCount
-	(*NumberedProfile)(nil),   // 36: hearth.replog.v1.NumberedProfile
-	(*ResourceAddresses)(nil), // 37: hearth.replog.v1.ResourceAddresses
+	(*DrainWorkers)(nil),      // 10: hearth.replog.v1.DrainWorkers
+	(*UndrainWorkers)(nil),    // 11: hearth.replog.v1.UndrainWorkers
+	(*StopDrained)(nil),       // 12: hearth.replog.v1.StopDrained
+	(*ExecutorName)(nil),      // 13: hearth.replog.v1.ExecutorName
+	(*RegisterApp)(nil),       // 14: hearth.replog.v1.RegisterApp
+	(*FinishApp)(nil),         // 15: hearth.replog.v1.FinishApp
+	(*KillApp)(nil),           // 16: hearth.replog.v1.KillApp
+	(*NoteApp)(nil),           // 17: hearth.replog.v1.NoteApp
+	(*CreateToken)(nil),       // 18: hearth.replog.v1.CreateToken
+	(*RevokeToken)(nil),       // 19: hearth.replog.v1.RevokeToken
+	(*RecordAudit)(nil),       // 20: hearth.replog.v1.RecordAudit
+	(*SetTargets)(nil),        // 21: hearth.replog.v1.SetTargets
+	(*PlaceExecutors)(nil),    // 22: hearth.replog.v1.PlaceExecutors
+	(*Placement)(nil),         // 23: hearth.replog.v1.Placement
+	(*KillExecutors)(nil),     // 24: hearth.replog.v1.KillExecutors
+	(*ExecutorReport)(nil),    // 25: hearth.replog.v1.ExecutorReport
+	(*ReportExecutors)(nil),   // 26: hearth.replog.v1.ReportExecutors
+	(*ConfirmExecutors)(nil),  // 27: hearth.replog.v1.ConfirmExecutors
+	(*ExpireExecutors)(nil),   // 28: hearth.replog.v1.ExpireExecutors
+	(*Expiry)(nil),            // 29: hearth.replog.v1.Expiry
+	(*SettleApps)(nil),        // 30: hearth.replog.v1.SettleApps
+	(*Result)(nil),            // 31: hearth.replog.v1.Result
+	(*PlacementVerdict)(nil),  // 32: hearth.replog.v1.PlacementVerdict
+	(*PlaceDrivers)(nil),      // 33: hearth.replog.v1.PlaceDrivers
+	(*DriverPlacement)(nil),   // 34: hearth.replog.v1.DriverPlacement
+	(*SubmitDriver)(nil),      // 35: hearth.replog.v1.SubmitDriver
+	(*KillDriver)(nil),        // 36: hearth.replog.v1.KillDriver
+	(*KillDrivers)(nil),       // 37: hearth.replog.v1.KillDrivers
+	(*ClusterIdentity)(nil),   // 38: hearth.replog.v1.ClusterIdentity
+	(*Settings)(nil),          // 39: hearth.replog.v1.Settings
+	(*Master)(nil),            // 40: hearth.replog.v1.Master
+	(*Offer)(nil),             // 41: hearth.replog.v1.Offer
+	(*AppSpec)(nil),           // 42: hearth.replog.v1.AppSpec
+	(*AuditLine)(nil),         // 43: hearth.replog.v1.AuditLine
+	(*ProfileCount)(nil),      // 44: hearth.replog.v1.ProfileCount
+	(*NumberedProfile)(nil),   // 45: hearth.replog.v1.NumberedProfile
+	(*ResourceAddresses)(nil), // 46: hearth.replog.v1.ResourceAddresses
+	(*DriverSpec)(nil),        // 47: hearth.replog.v1.DriverSpec
 }
 var file_replog_v1_command_proto_depIdxs = []int32{
 	1,  // 0: hearth.replog.v1.Batch.commands:type_name -> hearth.replog.v1.Command
@@ -2500,40 +3184,51 @@ var file_replog_v1_command_proto_depIdxs = []int32{
 	7,  // 5: hearth.replog.v1.Command.register_worker:type_name -> hearth.replog.v1.RegisterWorker
 	8,  // 6: hearth.replog.v1.Command.leave_worker:type_name -> hearth.replog.v1.LeaveWorker
 	9,  // 7: hearth.replog.v1.Command.mark_worker:type_name -> hearth.replog.v1.MarkWorker
-	10, // 8: hearth.replog.v1.Command.register_app:type_name -> hearth.replog.v1.RegisterApp
-	11, // 9: hearth.replog.v1.Command.finish_app:type_name -> hearth.replog.v1.FinishApp
-	12, // 10: hearth.replog.v1.Command.kill_app:type_name -> hearth.replog.v1.KillApp
-	17, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
-	13, // 12: hearth.replog.v1.Command.note_app:type_name -> hearth.replog.v1.NoteApp
-	14, // 13: hearth.replog.v1.Command.create_token:type_name -> hearth.replog.v1.CreateToken
-	15, // 14: hearth.replog.v1.Command.revoke_token:type_name -> hearth.replog.v1.RevokeToken
-	16, // 15: hearth.replog.v1.Command.record_audit:type_name -> hearth.replog.v1.RecordAudit
-	18, // 16: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
-	20, // 17: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
-	22, // 18: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
-	23, // 19: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
-	24, // 20: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
-	26, // 21: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
-	29, // 22: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	30, // 23: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
-	31, // 24: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
-	6,  // 25: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
-	32, // 26: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
-	21, // 27: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
-	33, // 28: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
-	34, // 29: hearth.replog.v1.RecordAudit.lines:type_name -> hearth.replog.v1.AuditLine
-	35, // 30: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
-	36, // 31: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	19, // 32: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
-	37, // 33: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	21, // 34: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
-	25, // 35: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
-	28, // 36: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	14, // 8: hearth.replog.v1.Command.register_app:type_name -> hearth.replog.v1.RegisterApp
+	15, // 9: hearth.replog.v1.Command.finish_app:type_name -> hearth.replog.v1.FinishApp
+	16, // 10: hearth.replog.v1.Command.kill_app:type_name -> hearth.replog.v1.KillApp
+	21, // 11: hearth.replog.v1.Command.set_targets:type_name -> hearth.replog.v1.SetTargets
+	17, // 12: hearth.replog.v1.Command.note_app:type_name -> hearth.replog.v1.NoteApp
+	18, // 13: hearth.replog.v1.Command.create_token:type_name -> hearth.replog.v1.CreateToken
+	19, // 14: hearth.replog.v1.Command.revoke_token:type_name -> hearth.replog.v1.RevokeToken
+	20, // 15: hearth.replog.v1.Command.record_audit:type_name -> hearth.replog.v1.RecordAudit
+	22, // 16: hearth.replog.v1.Command.place_executors:type_name -> hearth.replog.v1.PlaceExecutors
+	24, // 17: hearth.replog.v1.Command.kill_executors:type_name -> hearth.replog.v1.KillExecutors
+	26, // 18: hearth.replog.v1.Command.report_executors:type_name -> hearth.replog.v1.ReportExecutors
+	27, // 19: hearth.replog.v1.Command.confirm_executors:type_name -> hearth.replog.v1.ConfirmExecutors
+	28, // 20: hearth.replog.v1.Command.expire_executors:type_name -> hearth.replog.v1.ExpireExecutors
+	30, // 21: hearth.replog.v1.Command.settle_apps:type_name -> hearth.replog.v1.SettleApps
+	33, // 22: hearth.replog.v1.Command.place_drivers:type_name -> hearth.replog.v1.PlaceDrivers
+	35, // 23: hearth.replog.v1.Command.submit_driver:type_name -> hearth.replog.v1.SubmitDriver
+	36, // 24: hearth.replog.v1.Command.kill_driver:type_name -> hearth.replog.v1.KillDriver
+	37, // 25: hearth.replog.v1.Command.kill_drivers:type_name -> hearth.replog.v1.KillDrivers
+	10, // 26: hearth.replog.v1.Command.drain_workers:type_name -> hearth.replog.v1.DrainWorkers
+	11, // 27: hearth.replog.v1.Command.undrain_workers:type_name -> hearth.replog.v1.UndrainWorkers
+	12, // 28: hearth.replog.v1.Command.stop_drained:type_name -> hearth.replog.v1.StopDrained
+	38, // 29: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	39, // 30: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
+	40, // 31: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
+	6,  // 32: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
+	41, // 33: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
+	25, // 34: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
+	13, // 35: hearth.replog.v1.StopDrained.executors:type_name -> hearth.replog.v1.ExecutorName
+	42, // 36: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
+	43, // 37: hearth.replog.v1.RecordAudit.lines:type_name -> hearth.replog.v1.AuditLine
+	44, // 38: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
+	45, // 39: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	23, // 40: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
+	46, // 41: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	25, // 42: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
+	29, // 43: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
+	32, // 44: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
+	34, // 45: hearth.replog.v1.PlaceDrivers.placements:type_name -> hearth.replog.v1.DriverPlacement
+	46, // 46: hearth.replog.v1.DriverPlacement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	47, // 47: hearth.replog.v1.SubmitDriver.spec:type_name -> hearth.replog.v1.DriverSpec
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_command_proto_init() }
@@ -2564,6 +3259,13 @@ func file_replog_v1_command_proto_init() {
 		(*Command_ConfirmExecutors)(nil),
 		(*Command_ExpireExecutors)(nil),
 		(*Command_SettleApps)(nil),
+		(*Command_PlaceDrivers)(nil),
+		(*Command_SubmitDriver)(nil),
+		(*Command_KillDriver)(nil),
+		(*Command_KillDrivers)(nil),
+		(*Command_DrainWorkers)(nil),
+		(*Command_UndrainWorkers)(nil),
+		(*Command_StopDrained)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2571,7 +3273,7 @@ func file_replog_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_command_proto_rawDesc), len(file_replog_v1_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

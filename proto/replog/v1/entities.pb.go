@@ -90,6 +90,12 @@ type Settings struct {
 	SpreadOutApps         bool                   `protobuf:"varint,1,opt,name=spread_out_apps,json=spreadOutApps,proto3" json:"spread_out_apps,omitempty"`
 	WorkerSelectionPolicy string                 `protobuf:"bytes,2,opt,name=worker_selection_policy,json=workerSelectionPolicy,proto3" json:"worker_selection_policy,omitempty"`
 	DefaultCores          int32                  `protobuf:"varint,3,opt,name=default_cores,json=defaultCores,proto3" json:"default_cores,omitempty"`
+	PackDrivers           bool                   `protobuf:"varint,4,opt,name=pack_drivers,json=packDrivers,proto3" json:"pack_drivers,omitempty"` // not spread out
+	MaxDrivers            int32                  `protobuf:"varint,5,opt,name=max_drivers,json=maxDrivers,proto3" json:"max_drivers,omitempty"`
+	DriverShareMilli      int32                  `protobuf:"varint,6,opt,name=driver_share_milli,json=driverShareMilli,proto3" json:"driver_share_milli,omitempty"`
+	Queues                []*Queue               `protobuf:"bytes,7,rep,name=queues,proto3" json:"queues,omitempty"` // sorted by name
+	UserCores             int64                  `protobuf:"varint,8,opt,name=user_cores,json=userCores,proto3" json:"user_cores,omitempty"`
+	GangAfterMilli        int64                  `protobuf:"varint,9,opt,name=gang_after_milli,json=gangAfterMilli,proto3" json:"gang_after_milli,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -145,6 +151,116 @@ func (x *Settings) GetDefaultCores() int32 {
 	return 0
 }
 
+func (x *Settings) GetPackDrivers() bool {
+	if x != nil {
+		return x.PackDrivers
+	}
+	return false
+}
+
+func (x *Settings) GetMaxDrivers() int32 {
+	if x != nil {
+		return x.MaxDrivers
+	}
+	return 0
+}
+
+func (x *Settings) GetDriverShareMilli() int32 {
+	if x != nil {
+		return x.DriverShareMilli
+	}
+	return 0
+}
+
+func (x *Settings) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *Settings) GetUserCores() int64 {
+	if x != nil {
+		return x.UserCores
+	}
+	return 0
+}
+
+func (x *Settings) GetGangAfterMilli() int64 {
+	if x != nil {
+		return x.GangAfterMilli
+	}
+	return 0
+}
+
+type Queue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Weight        int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	CapCores      int64                  `protobuf:"varint,4,opt,name=cap_cores,json=capCores,proto3" json:"cap_cores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_replog_v1_entities_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Queue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Queue) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Queue) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Queue) GetCapCores() int64 {
+	if x != nil {
+		return x.CapCores
+	}
+	return 0
+}
+
 type ResourceAddresses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -155,7 +271,7 @@ type ResourceAddresses struct {
 
 func (x *ResourceAddresses) Reset() {
 	*x = ResourceAddresses{}
-	mi := &file_replog_v1_entities_proto_msgTypes[2]
+	mi := &file_replog_v1_entities_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -167,7 +283,7 @@ func (x *ResourceAddresses) String() string {
 func (*ResourceAddresses) ProtoMessage() {}
 
 func (x *ResourceAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[2]
+	mi := &file_replog_v1_entities_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -180,7 +296,7 @@ func (x *ResourceAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceAddresses.ProtoReflect.Descriptor instead.
 func (*ResourceAddresses) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{2}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ResourceAddresses) GetName() string {
@@ -207,7 +323,7 @@ type ResourceAmount struct {
 
 func (x *ResourceAmount) Reset() {
 	*x = ResourceAmount{}
-	mi := &file_replog_v1_entities_proto_msgTypes[3]
+	mi := &file_replog_v1_entities_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -219,7 +335,7 @@ func (x *ResourceAmount) String() string {
 func (*ResourceAmount) ProtoMessage() {}
 
 func (x *ResourceAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[3]
+	mi := &file_replog_v1_entities_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -232,7 +348,7 @@ func (x *ResourceAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceAmount.ProtoReflect.Descriptor instead.
 func (*ResourceAmount) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{3}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ResourceAmount) GetName() string {
@@ -259,7 +375,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_replog_v1_entities_proto_msgTypes[4]
+	mi := &file_replog_v1_entities_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +387,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[4]
+	mi := &file_replog_v1_entities_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +400,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{4}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Label) GetName() string {
@@ -302,23 +418,26 @@ func (x *Label) GetValue() string {
 }
 
 type Offer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hostname      string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	GrpcAddr      string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	SerfAddr      string                 `protobuf:"bytes,3,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
-	HttpAddr      string                 `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	Cores         int32                  `protobuf:"varint,5,opt,name=cores,proto3" json:"cores,omitempty"`
-	MemoryMib     int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Resources     []*ResourceAddresses   `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty"`
-	Labels        []*Label               `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty"`
-	Version       string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Hostname  string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	GrpcAddr  string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	SerfAddr  string                 `protobuf:"bytes,3,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
+	HttpAddr  string                 `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	Cores     int32                  `protobuf:"varint,5,opt,name=cores,proto3" json:"cores,omitempty"`
+	MemoryMib int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Resources []*ResourceAddresses   `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty"`
+	Labels    []*Label               `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty"`
+	Version   string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
+	// What the machine, or its cgroup, has; 0: not known.
+	CoresTotal     int32 `protobuf:"varint,10,opt,name=cores_total,json=coresTotal,proto3" json:"cores_total,omitempty"`
+	MemoryTotalMib int64 `protobuf:"varint,11,opt,name=memory_total_mib,json=memoryTotalMib,proto3" json:"memory_total_mib,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_replog_v1_entities_proto_msgTypes[5]
+	mi := &file_replog_v1_entities_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +449,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[5]
+	mi := &file_replog_v1_entities_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +462,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{5}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Offer) GetHostname() string {
@@ -409,6 +528,20 @@ func (x *Offer) GetVersion() string {
 	return ""
 }
 
+func (x *Offer) GetCoresTotal() int32 {
+	if x != nil {
+		return x.CoresTotal
+	}
+	return 0
+}
+
+func (x *Offer) GetMemoryTotalMib() int64 {
+	if x != nil {
+		return x.MemoryTotalMib
+	}
+	return 0
+}
+
 type Worker struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -430,13 +563,14 @@ type Worker struct {
 	HeardTick int64 `protobuf:"varint,14,opt,name=heard_tick,json=heardTick,proto3" json:"heard_tick,omitempty"`
 	// Name in the certificate that registered it first; empty: without TLS.
 	Certificate   string `protobuf:"bytes,15,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Drain         *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"` // absent: in service
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_replog_v1_entities_proto_msgTypes[6]
+	mi := &file_replog_v1_entities_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +582,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[6]
+	mi := &file_replog_v1_entities_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +595,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{6}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Worker) GetId() string {
@@ -569,23 +703,125 @@ func (x *Worker) GetCertificate() string {
 	return ""
 }
 
-type Master struct {
+func (x *Worker) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+// Why and how a worker is out of service.
+type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	GrpcAddr      string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	RaftAddr      string                 `protobuf:"bytes,3,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`
-	SerfAddr      string                 `protobuf:"bytes,4,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
-	HttpAddr      string                 `protobuf:"bytes,5,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	ChangeIndex   uint64                 `protobuf:"varint,7,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
-	Removed       bool                   `protobuf:"varint,8,opt,name=removed,proto3" json:"removed,omitempty"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"` // of the entry that ordered it: names this drain
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	SinceWall     int64                  `protobuf:"varint,4,opt,name=since_wall,json=sinceWall,proto3" json:"since_wall,omitempty"`
+	SinceTick     int64                  `protobuf:"varint,5,opt,name=since_tick,json=sinceTick,proto3" json:"since_tick,omitempty"`
+	DeadlineTick  int64                  `protobuf:"varint,6,opt,name=deadline_tick,json=deadlineTick,proto3" json:"deadline_tick,omitempty"` // cluster clock; 0: none
+	IdleOnly      bool                   `protobuf:"varint,7,opt,name=idle_only,json=idleOnly,proto3" json:"idle_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_replog_v1_entities_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Drain) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Drain) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Drain) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Drain) GetSinceWall() int64 {
+	if x != nil {
+		return x.SinceWall
+	}
+	return 0
+}
+
+func (x *Drain) GetSinceTick() int64 {
+	if x != nil {
+		return x.SinceTick
+	}
+	return 0
+}
+
+func (x *Drain) GetDeadlineTick() int64 {
+	if x != nil {
+		return x.DeadlineTick
+	}
+	return 0
+}
+
+func (x *Drain) GetIdleOnly() bool {
+	if x != nil {
+		return x.IdleOnly
+	}
+	return false
+}
+
+type Master struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	GrpcAddr    string                 `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	RaftAddr    string                 `protobuf:"bytes,3,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`
+	SerfAddr    string                 `protobuf:"bytes,4,opt,name=serf_addr,json=serfAddr,proto3" json:"serf_addr,omitempty"`
+	HttpAddr    string                 `protobuf:"bytes,5,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	Version     string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	ChangeIndex uint64                 `protobuf:"varint,7,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	Removed     bool                   `protobuf:"varint,8,opt,name=removed,proto3" json:"removed,omitempty"`
+	// The Ed25519 key by which it proves where it is: 32 bytes, or none yet.
+	Key           []byte `protobuf:"bytes,9,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Master) Reset() {
 	*x = Master{}
-	mi := &file_replog_v1_entities_proto_msgTypes[7]
+	mi := &file_replog_v1_entities_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +833,7 @@ func (x *Master) String() string {
 func (*Master) ProtoMessage() {}
 
 func (x *Master) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[7]
+	mi := &file_replog_v1_entities_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +846,7 @@ func (x *Master) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Master.ProtoReflect.Descriptor instead.
 func (*Master) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{7}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Master) GetId() string {
@@ -669,6 +905,13 @@ func (x *Master) GetRemoved() bool {
 	return false
 }
 
+func (x *Master) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 type Profile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cores         int32                  `protobuf:"varint,1,opt,name=cores,proto3" json:"cores,omitempty"`
@@ -680,7 +923,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_replog_v1_entities_proto_msgTypes[8]
+	mi := &file_replog_v1_entities_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +935,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[8]
+	mi := &file_replog_v1_entities_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +948,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{8}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Profile) GetCores() int32 {
@@ -740,7 +983,7 @@ type ProcessCommand struct {
 
 func (x *ProcessCommand) Reset() {
 	*x = ProcessCommand{}
-	mi := &file_replog_v1_entities_proto_msgTypes[9]
+	mi := &file_replog_v1_entities_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +995,7 @@ func (x *ProcessCommand) String() string {
 func (*ProcessCommand) ProtoMessage() {}
 
 func (x *ProcessCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[9]
+	mi := &file_replog_v1_entities_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +1008,7 @@ func (x *ProcessCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessCommand.ProtoReflect.Descriptor instead.
 func (*ProcessCommand) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{9}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ProcessCommand) GetArgv() []string {
@@ -800,7 +1043,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_replog_v1_entities_proto_msgTypes[10]
+	mi := &file_replog_v1_entities_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1055,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[10]
+	mi := &file_replog_v1_entities_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1068,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{10}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *File) GetName() string {
@@ -866,13 +1109,21 @@ type AppSpec struct {
 	Disconnect      string                 `protobuf:"bytes,13,opt,name=disconnect,proto3" json:"disconnect,omitempty"`                   // keep or singleton; empty: keep
 	DriverCert      string                 `protobuf:"bytes,14,opt,name=driver_cert,json=driverCert,proto3" json:"driver_cert,omitempty"` // SHA-256 of the driver's certificate in lower-case hex; empty: plain
 	Program         *Program               `protobuf:"bytes,15,opt,name=program,proto3" json:"program,omitempty"`                         // absent: executors run hearth's own
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Queue           string                 `protobuf:"bytes,16,opt,name=queue,proto3" json:"queue,omitempty"`                             // empty: default
+	MinExecutors    int32                  `protobuf:"varint,17,opt,name=min_executors,json=minExecutors,proto3" json:"min_executors,omitempty"`
+	Require         []*Label               `protobuf:"bytes,18,rep,name=require,proto3" json:"require,omitempty"` // sorted by name
+	Prefer          []*Label               `protobuf:"bytes,19,rep,name=prefer,proto3" json:"prefer,omitempty"`   // sorted by name
+	// The driver in cluster mode, and its attempt, that registered it; empty: in
+	// client mode.
+	Driver        string `protobuf:"bytes,30,opt,name=driver,proto3" json:"driver,omitempty"`
+	DriverAttempt int32  `protobuf:"varint,31,opt,name=driver_attempt,json=driverAttempt,proto3" json:"driver_attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppSpec) Reset() {
 	*x = AppSpec{}
-	mi := &file_replog_v1_entities_proto_msgTypes[11]
+	mi := &file_replog_v1_entities_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1135,7 @@ func (x *AppSpec) String() string {
 func (*AppSpec) ProtoMessage() {}
 
 func (x *AppSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[11]
+	mi := &file_replog_v1_entities_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1148,7 @@ func (x *AppSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppSpec.ProtoReflect.Descriptor instead.
 func (*AppSpec) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{11}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AppSpec) GetName() string {
@@ -1005,6 +1256,48 @@ func (x *AppSpec) GetProgram() *Program {
 	return nil
 }
 
+func (x *AppSpec) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *AppSpec) GetMinExecutors() int32 {
+	if x != nil {
+		return x.MinExecutors
+	}
+	return 0
+}
+
+func (x *AppSpec) GetRequire() []*Label {
+	if x != nil {
+		return x.Require
+	}
+	return nil
+}
+
+func (x *AppSpec) GetPrefer() []*Label {
+	if x != nil {
+		return x.Prefer
+	}
+	return nil
+}
+
+func (x *AppSpec) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *AppSpec) GetDriverAttempt() int32 {
+	if x != nil {
+		return x.DriverAttempt
+	}
+	return 0
+}
+
 type Program struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // lower-case hex
@@ -1016,7 +1309,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	mi := &file_replog_v1_entities_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1321,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[12]
+	mi := &file_replog_v1_entities_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1334,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{12}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Program) GetSha256() string {
@@ -1075,7 +1368,7 @@ type NumberedProfile struct {
 
 func (x *NumberedProfile) Reset() {
 	*x = NumberedProfile{}
-	mi := &file_replog_v1_entities_proto_msgTypes[13]
+	mi := &file_replog_v1_entities_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1380,7 @@ func (x *NumberedProfile) String() string {
 func (*NumberedProfile) ProtoMessage() {}
 
 func (x *NumberedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[13]
+	mi := &file_replog_v1_entities_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1393,7 @@ func (x *NumberedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedProfile.ProtoReflect.Descriptor instead.
 func (*NumberedProfile) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{13}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NumberedProfile) GetId() int32 {
@@ -1127,7 +1420,7 @@ type ProfileCount struct {
 
 func (x *ProfileCount) Reset() {
 	*x = ProfileCount{}
-	mi := &file_replog_v1_entities_proto_msgTypes[14]
+	mi := &file_replog_v1_entities_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1432,7 @@ func (x *ProfileCount) String() string {
 func (*ProfileCount) ProtoMessage() {}
 
 func (x *ProfileCount) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[14]
+	mi := &file_replog_v1_entities_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1445,7 @@ func (x *ProfileCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileCount.ProtoReflect.Descriptor instead.
 func (*ProfileCount) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{14}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ProfileCount) GetId() int32 {
@@ -1181,7 +1474,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_replog_v1_entities_proto_msgTypes[15]
+	mi := &file_replog_v1_entities_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1486,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[15]
+	mi := &file_replog_v1_entities_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1499,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{15}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failure) GetWorker() string {
@@ -1247,7 +1540,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_replog_v1_entities_proto_msgTypes[16]
+	mi := &file_replog_v1_entities_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1552,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[16]
+	mi := &file_replog_v1_entities_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1565,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{16}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Exclusion) GetWorker() string {
@@ -1299,7 +1592,7 @@ type CauseCount struct {
 
 func (x *CauseCount) Reset() {
 	*x = CauseCount{}
-	mi := &file_replog_v1_entities_proto_msgTypes[17]
+	mi := &file_replog_v1_entities_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1604,7 @@ func (x *CauseCount) String() string {
 func (*CauseCount) ProtoMessage() {}
 
 func (x *CauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[17]
+	mi := &file_replog_v1_entities_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1617,7 @@ func (x *CauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CauseCount.ProtoReflect.Descriptor instead.
 func (*CauseCount) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{17}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CauseCount) GetCause() string {
@@ -1370,13 +1663,15 @@ type App struct {
 	EndedWall     int64                  `protobuf:"varint,25,opt,name=ended_wall,json=endedWall,proto3" json:"ended_wall,omitempty"`
 	EndedTick     int64                  `protobuf:"varint,26,opt,name=ended_tick,json=endedTick,proto3" json:"ended_tick,omitempty"`
 	ChangeIndex   uint64                 `protobuf:"varint,27,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	// The part of cores_granted that executors hold which are leaving.
+	CoresLeaving  int32 `protobuf:"varint,30,opt,name=cores_leaving,json=coresLeaving,proto3" json:"cores_leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_replog_v1_entities_proto_msgTypes[18]
+	mi := &file_replog_v1_entities_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1683,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[18]
+	mi := &file_replog_v1_entities_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1696,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{18}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *App) GetId() string {
@@ -1593,37 +1888,47 @@ func (x *App) GetChangeIndex() uint64 {
 	return 0
 }
 
+func (x *App) GetCoresLeaving() int32 {
+	if x != nil {
+		return x.CoresLeaving
+	}
+	return 0
+}
+
 type Executor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Id            int32                  `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	Profile       int32                  `protobuf:"varint,3,opt,name=profile,proto3" json:"profile,omitempty"`
-	Worker        string                 `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Cores         int32                  `protobuf:"varint,6,opt,name=cores,proto3" json:"cores,omitempty"`
-	MemoryMib     int64                  `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Resources     []*ResourceAddresses   `protobuf:"bytes,8,rep,name=resources,proto3" json:"resources,omitempty"`
-	State         string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
-	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
-	Cause         string                 `protobuf:"bytes,11,opt,name=cause,proto3" json:"cause,omitempty"`
-	ExitCode      int32                  `protobuf:"varint,12,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	Signal        int32                  `protobuf:"varint,13,opt,name=signal,proto3" json:"signal,omitempty"`
-	Pid           int32                  `protobuf:"varint,14,opt,name=pid,proto3" json:"pid,omitempty"`
-	Secret        string                 `protobuf:"bytes,15,opt,name=secret,proto3" json:"secret,omitempty"`
-	PlacedTick    int64                  `protobuf:"varint,16,opt,name=placed_tick,json=placedTick,proto3" json:"placed_tick,omitempty"`
-	LaunchTick    int64                  `protobuf:"varint,17,opt,name=launch_tick,json=launchTick,proto3" json:"launch_tick,omitempty"`
-	RunningTick   int64                  `protobuf:"varint,18,opt,name=running_tick,json=runningTick,proto3" json:"running_tick,omitempty"`
-	StateTick     int64                  `protobuf:"varint,19,opt,name=state_tick,json=stateTick,proto3" json:"state_tick,omitempty"`
-	PlacedWall    int64                  `protobuf:"varint,20,opt,name=placed_wall,json=placedWall,proto3" json:"placed_wall,omitempty"`
-	EndedWall     int64                  `protobuf:"varint,21,opt,name=ended_wall,json=endedWall,proto3" json:"ended_wall,omitempty"`
-	ChangeIndex   uint64                 `protobuf:"varint,22,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	App         string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Id          int32                  `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
+	Profile     int32                  `protobuf:"varint,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	Worker      string                 `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Cores       int32                  `protobuf:"varint,6,opt,name=cores,proto3" json:"cores,omitempty"`
+	MemoryMib   int64                  `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Resources   []*ResourceAddresses   `protobuf:"bytes,8,rep,name=resources,proto3" json:"resources,omitempty"`
+	State       string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	Reason      string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	Cause       string                 `protobuf:"bytes,11,opt,name=cause,proto3" json:"cause,omitempty"`
+	ExitCode    int32                  `protobuf:"varint,12,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Signal      int32                  `protobuf:"varint,13,opt,name=signal,proto3" json:"signal,omitempty"`
+	Pid         int32                  `protobuf:"varint,14,opt,name=pid,proto3" json:"pid,omitempty"`
+	Secret      string                 `protobuf:"bytes,15,opt,name=secret,proto3" json:"secret,omitempty"`
+	PlacedTick  int64                  `protobuf:"varint,16,opt,name=placed_tick,json=placedTick,proto3" json:"placed_tick,omitempty"`
+	LaunchTick  int64                  `protobuf:"varint,17,opt,name=launch_tick,json=launchTick,proto3" json:"launch_tick,omitempty"`
+	RunningTick int64                  `protobuf:"varint,18,opt,name=running_tick,json=runningTick,proto3" json:"running_tick,omitempty"`
+	StateTick   int64                  `protobuf:"varint,19,opt,name=state_tick,json=stateTick,proto3" json:"state_tick,omitempty"`
+	PlacedWall  int64                  `protobuf:"varint,20,opt,name=placed_wall,json=placedWall,proto3" json:"placed_wall,omitempty"`
+	EndedWall   int64                  `protobuf:"varint,21,opt,name=ended_wall,json=endedWall,proto3" json:"ended_wall,omitempty"`
+	ChangeIndex uint64                 `protobuf:"varint,22,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	// Its worker was drained while it ran: it counts against no limit any more,
+	// and its end is nobody's failure.
+	Leaving       bool `protobuf:"varint,23,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Executor) Reset() {
 	*x = Executor{}
-	mi := &file_replog_v1_entities_proto_msgTypes[19]
+	mi := &file_replog_v1_entities_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1940,7 @@ func (x *Executor) String() string {
 func (*Executor) ProtoMessage() {}
 
 func (x *Executor) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[19]
+	mi := &file_replog_v1_entities_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1953,7 @@ func (x *Executor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executor.ProtoReflect.Descriptor instead.
 func (*Executor) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{19}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Executor) GetApp() string {
@@ -1805,6 +2110,379 @@ func (x *Executor) GetChangeIndex() uint64 {
 	return 0
 }
 
+func (x *Executor) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+type Artifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Sha256        string                 `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"` // lower-case hex
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`     // path in the driver's directory
+	Executable    bool                   `protobuf:"varint,4,opt,name=executable,proto3" json:"executable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Artifact) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Artifact) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artifact) GetExecutable() bool {
+	if x != nil {
+		return x.Executable
+	}
+	return false
+}
+
+type DriverSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Profile       *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	Supervise     bool                   `protobuf:"varint,4,opt,name=supervise,proto3" json:"supervise,omitempty"`
+	Command       *ProcessCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
+	Files         []*File                `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
+	Artifacts     []*Artifact            `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Disconnect    string                 `protobuf:"bytes,8,opt,name=disconnect,proto3" json:"disconnect,omitempty"` // keep or singleton; empty: keep
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverSpec) Reset() {
+	*x = DriverSpec{}
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverSpec) ProtoMessage() {}
+
+func (x *DriverSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverSpec.ProtoReflect.Descriptor instead.
+func (*DriverSpec) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DriverSpec) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DriverSpec) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *DriverSpec) GetProfile() *Profile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+func (x *DriverSpec) GetSupervise() bool {
+	if x != nil {
+		return x.Supervise
+	}
+	return false
+}
+
+func (x *DriverSpec) GetCommand() *ProcessCommand {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *DriverSpec) GetFiles() []*File {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *DriverSpec) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *DriverSpec) GetDisconnect() string {
+	if x != nil {
+		return x.Disconnect
+	}
+	return ""
+}
+
+// A driver in cluster mode. The process of an attempt is an Executor whose app
+// is the driver's id and whose id is the attempt.
+type Driver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Principal     string                 `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
+	Spec          *DriverSpec            `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	State         string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	ExitCode      int32                  `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Attempt       int32                  `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Worker        string                 `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
+	Failures      []int64                `protobuf:"varint,11,rep,packed,name=failures,proto3" json:"failures,omitempty"` // ticks
+	BackoffUntil  int64                  `protobuf:"varint,12,opt,name=backoff_until,json=backoffUntil,proto3" json:"backoff_until,omitempty"`
+	Backoff       int64                  `protobuf:"varint,13,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	Finished      []*Executor            `protobuf:"bytes,14,rep,name=finished,proto3" json:"finished,omitempty"`
+	SubmittedWall int64                  `protobuf:"varint,15,opt,name=submitted_wall,json=submittedWall,proto3" json:"submitted_wall,omitempty"`
+	SubmittedTick int64                  `protobuf:"varint,16,opt,name=submitted_tick,json=submittedTick,proto3" json:"submitted_tick,omitempty"`
+	StartedWall   int64                  `protobuf:"varint,17,opt,name=started_wall,json=startedWall,proto3" json:"started_wall,omitempty"`
+	EndedWall     int64                  `protobuf:"varint,18,opt,name=ended_wall,json=endedWall,proto3" json:"ended_wall,omitempty"`
+	EndedTick     int64                  `protobuf:"varint,19,opt,name=ended_tick,json=endedTick,proto3" json:"ended_tick,omitempty"`
+	ChangeIndex   uint64                 `protobuf:"varint,20,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Driver) Reset() {
+	*x = Driver{}
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Driver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Driver) ProtoMessage() {}
+
+func (x *Driver) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Driver.ProtoReflect.Descriptor instead.
+func (*Driver) Descriptor() ([]byte, []int) {
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Driver) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Driver) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Driver) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Driver) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Driver) GetSpec() *DriverSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Driver) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Driver) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Driver) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *Driver) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Driver) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Driver) GetFailures() []int64 {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *Driver) GetBackoffUntil() int64 {
+	if x != nil {
+		return x.BackoffUntil
+	}
+	return 0
+}
+
+func (x *Driver) GetBackoff() int64 {
+	if x != nil {
+		return x.Backoff
+	}
+	return 0
+}
+
+func (x *Driver) GetFinished() []*Executor {
+	if x != nil {
+		return x.Finished
+	}
+	return nil
+}
+
+func (x *Driver) GetSubmittedWall() int64 {
+	if x != nil {
+		return x.SubmittedWall
+	}
+	return 0
+}
+
+func (x *Driver) GetSubmittedTick() int64 {
+	if x != nil {
+		return x.SubmittedTick
+	}
+	return 0
+}
+
+func (x *Driver) GetStartedWall() int64 {
+	if x != nil {
+		return x.StartedWall
+	}
+	return 0
+}
+
+func (x *Driver) GetEndedWall() int64 {
+	if x != nil {
+		return x.EndedWall
+	}
+	return 0
+}
+
+func (x *Driver) GetEndedTick() int64 {
+	if x != nil {
+		return x.EndedTick
+	}
+	return 0
+}
+
+func (x *Driver) GetChangeIndex() uint64 {
+	if x != nil {
+		return x.ChangeIndex
+	}
+	return 0
+}
+
 // What the FSM remembers of an applied request.
 type RememberedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1817,7 +2495,7 @@ type RememberedRequest struct {
 
 func (x *RememberedRequest) Reset() {
 	*x = RememberedRequest{}
-	mi := &file_replog_v1_entities_proto_msgTypes[20]
+	mi := &file_replog_v1_entities_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +2507,7 @@ func (x *RememberedRequest) String() string {
 func (*RememberedRequest) ProtoMessage() {}
 
 func (x *RememberedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[20]
+	mi := &file_replog_v1_entities_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +2520,7 @@ func (x *RememberedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedRequest.ProtoReflect.Descriptor instead.
 func (*RememberedRequest) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{20}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RememberedRequest) GetRequestId() string {
@@ -1884,7 +2562,7 @@ type AuditLine struct {
 
 func (x *AuditLine) Reset() {
 	*x = AuditLine{}
-	mi := &file_replog_v1_entities_proto_msgTypes[21]
+	mi := &file_replog_v1_entities_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2574,7 @@ func (x *AuditLine) String() string {
 func (*AuditLine) ProtoMessage() {}
 
 func (x *AuditLine) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[21]
+	mi := &file_replog_v1_entities_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2587,7 @@ func (x *AuditLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLine.ProtoReflect.Descriptor instead.
 func (*AuditLine) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{21}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AuditLine) GetIndex() uint64 {
@@ -2000,7 +2678,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2690,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[22]
+	mi := &file_replog_v1_entities_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2703,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{22}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Token) GetId() string {
@@ -2103,13 +2781,16 @@ type SnapshotHeader struct {
 	NextApp      uint64                 `protobuf:"varint,7,opt,name=next_app,json=nextApp,proto3" json:"next_app,omitempty"`
 	// Every request with a base older than this is expired.
 	RememberedSince uint64 `protobuf:"varint,8,opt,name=remembered_since,json=rememberedSince,proto3" json:"remembered_since,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Number of the last driver in cluster mode, and the worker that got one last.
+	LastDriver    uint64 `protobuf:"varint,30,opt,name=last_driver,json=lastDriver,proto3" json:"last_driver,omitempty"`
+	DriverCursor  string `protobuf:"bytes,31,opt,name=driver_cursor,json=driverCursor,proto3" json:"driver_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2802,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[23]
+	mi := &file_replog_v1_entities_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2815,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{23}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -2193,6 +2874,20 @@ func (x *SnapshotHeader) GetRememberedSince() uint64 {
 	return 0
 }
 
+func (x *SnapshotHeader) GetLastDriver() uint64 {
+	if x != nil {
+		return x.LastDriver
+	}
+	return 0
+}
+
+func (x *SnapshotHeader) GetDriverCursor() string {
+	if x != nil {
+		return x.DriverCursor
+	}
+	return ""
+}
+
 type SnapshotRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -2201,6 +2896,7 @@ type SnapshotRecord struct {
 	//	*SnapshotRecord_Worker
 	//	*SnapshotRecord_App
 	//	*SnapshotRecord_Executor
+	//	*SnapshotRecord_Driver
 	//	*SnapshotRecord_Request
 	//	*SnapshotRecord_Audit
 	//	*SnapshotRecord_Token
@@ -2211,7 +2907,7 @@ type SnapshotRecord struct {
 
 func (x *SnapshotRecord) Reset() {
 	*x = SnapshotRecord{}
-	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	mi := &file_replog_v1_entities_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2919,7 @@ func (x *SnapshotRecord) String() string {
 func (*SnapshotRecord) ProtoMessage() {}
 
 func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[24]
+	mi := &file_replog_v1_entities_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2932,7 @@ func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRecord.ProtoReflect.Descriptor instead.
 func (*SnapshotRecord) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{24}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SnapshotRecord) GetKind() isSnapshotRecord_Kind {
@@ -2277,6 +2973,15 @@ func (x *SnapshotRecord) GetExecutor() *Executor {
 	if x != nil {
 		if x, ok := x.Kind.(*SnapshotRecord_Executor); ok {
 			return x.Executor
+		}
+	}
+	return nil
+}
+
+func (x *SnapshotRecord) GetDriver() *Driver {
+	if x != nil {
+		if x, ok := x.Kind.(*SnapshotRecord_Driver); ok {
+			return x.Driver
 		}
 	}
 	return nil
@@ -2329,6 +3034,10 @@ type SnapshotRecord_Executor struct {
 	Executor *Executor `protobuf:"bytes,4,opt,name=executor,proto3,oneof"`
 }
 
+type SnapshotRecord_Driver struct {
+	Driver *Driver `protobuf:"bytes,5,opt,name=driver,proto3,oneof"`
+}
+
 type SnapshotRecord_Request struct {
 	Request *RememberedRequest `protobuf:"bytes,6,opt,name=request,proto3,oneof"`
 }
@@ -2349,6 +3058,8 @@ func (*SnapshotRecord_App) isSnapshotRecord_Kind() {}
 
 func (*SnapshotRecord_Executor) isSnapshotRecord_Kind() {}
 
+func (*SnapshotRecord_Driver) isSnapshotRecord_Kind() {}
+
 func (*SnapshotRecord_Request) isSnapshotRecord_Kind() {}
 
 func (*SnapshotRecord_Audit) isSnapshotRecord_Kind() {}
@@ -2366,7 +3077,7 @@ type SnapshotTrailer struct {
 
 func (x *SnapshotTrailer) Reset() {
 	*x = SnapshotTrailer{}
-	mi := &file_replog_v1_entities_proto_msgTypes[25]
+	mi := &file_replog_v1_entities_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +3089,7 @@ func (x *SnapshotTrailer) String() string {
 func (*SnapshotTrailer) ProtoMessage() {}
 
 func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
-	mi := &file_replog_v1_entities_proto_msgTypes[25]
+	mi := &file_replog_v1_entities_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +3102,7 @@ func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTrailer.ProtoReflect.Descriptor instead.
 func (*SnapshotTrailer) Descriptor() ([]byte, []int) {
-	return file_replog_v1_entities_proto_rawDescGZIP(), []int{25}
+	return file_replog_v1_entities_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SnapshotTrailer) GetRecords() uint64 {
@@ -2416,11 +3127,24 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x0fClusterIdentity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x19\n" +
-	"\bepoch_id\x18\x03 \x01(\x04R\aepochId\"\x8f\x01\n" +
+	"\bepoch_id\x18\x03 \x01(\x04R\aepochId\"\xfb\x02\n" +
 	"\bSettings\x12&\n" +
 	"\x0fspread_out_apps\x18\x01 \x01(\bR\rspreadOutApps\x126\n" +
 	"\x17worker_selection_policy\x18\x02 \x01(\tR\x15workerSelectionPolicy\x12#\n" +
-	"\rdefault_cores\x18\x03 \x01(\x05R\fdefaultCores\"E\n" +
+	"\rdefault_cores\x18\x03 \x01(\x05R\fdefaultCores\x12!\n" +
+	"\fpack_drivers\x18\x04 \x01(\bR\vpackDrivers\x12\x1f\n" +
+	"\vmax_drivers\x18\x05 \x01(\x05R\n" +
+	"maxDrivers\x12,\n" +
+	"\x12driver_share_milli\x18\x06 \x01(\x05R\x10driverShareMilli\x12/\n" +
+	"\x06queues\x18\a \x03(\v2\x17.hearth.replog.v1.QueueR\x06queues\x12\x1d\n" +
+	"\n" +
+	"user_cores\x18\b \x01(\x03R\tuserCores\x12(\n" +
+	"\x10gang_after_milli\x18\t \x01(\x03R\x0egangAfterMilli\"l\n" +
+	"\x05Queue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12\x1b\n" +
+	"\tcap_cores\x18\x04 \x01(\x03R\bcapCores\"E\n" +
 	"\x11ResourceAddresses\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\"<\n" +
@@ -2429,7 +3153,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x06amount\x18\x02 \x01(\x05R\x06amount\"1\n" +
 	"\x05Label\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xbd\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x88\x03\n" +
 	"\x05Offer\x12\x1a\n" +
 	"\bhostname\x18\x01 \x01(\tR\bhostname\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -2440,7 +3164,11 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12A\n" +
 	"\tresources\x18\a \x03(\v2#.hearth.replog.v1.ResourceAddressesR\tresources\x12/\n" +
 	"\x06labels\x18\b \x03(\v2\x17.hearth.replog.v1.LabelR\x06labels\x12\x18\n" +
-	"\aversion\x18\t \x01(\tR\aversion\"\xf0\x03\n" +
+	"\aversion\x18\t \x01(\tR\aversion\x12\x1f\n" +
+	"\vcores_total\x18\n" +
+	" \x01(\x05R\n" +
+	"coresTotal\x12(\n" +
+	"\x10memory_total_mib\x18\v \x01(\x03R\x0ememoryTotalMib\"\x9f\x04\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x17\n" +
@@ -2461,7 +3189,18 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\rrestart_until\x18\r \x01(\x03R\frestartUntil\x12\x1d\n" +
 	"\n" +
 	"heard_tick\x18\x0e \x01(\x03R\theardTick\x12 \n" +
-	"\vcertificate\x18\x0f \x01(\tR\vcertificate\"\xe3\x01\n" +
+	"\vcertificate\x18\x0f \x01(\tR\vcertificate\x12-\n" +
+	"\x05drain\x18\x10 \x01(\v2\x17.hearth.replog.v1.DrainR\x05drain\"\xd3\x01\n" +
+	"\x05Drain\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x1d\n" +
+	"\n" +
+	"since_wall\x18\x04 \x01(\x03R\tsinceWall\x12\x1d\n" +
+	"\n" +
+	"since_tick\x18\x05 \x01(\x03R\tsinceTick\x12#\n" +
+	"\rdeadline_tick\x18\x06 \x01(\x03R\fdeadlineTick\x12\x1b\n" +
+	"\tidle_only\x18\a \x01(\bR\bidleOnly\"\xf5\x01\n" +
 	"\x06Master\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\x12\x1b\n" +
@@ -2470,7 +3209,8 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\thttp_addr\x18\x05 \x01(\tR\bhttpAddr\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12!\n" +
 	"\fchange_index\x18\a \x01(\x04R\vchangeIndex\x12\x18\n" +
-	"\aremoved\x18\b \x01(\bR\aremoved\"~\n" +
+	"\aremoved\x18\b \x01(\bR\aremoved\x12\x10\n" +
+	"\x03key\x18\t \x01(\fR\x03key\"~\n" +
 	"\aProfile\x12\x14\n" +
 	"\x05cores\x18\x01 \x01(\x05R\x05cores\x12\x1d\n" +
 	"\n" +
@@ -2483,7 +3223,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x9e\x04\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xfc\x05\n" +
 	"\aAppSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2504,7 +3244,13 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"disconnect\x12\x1f\n" +
 	"\vdriver_cert\x18\x0e \x01(\tR\n" +
 	"driverCert\x123\n" +
-	"\aprogram\x18\x0f \x01(\v2\x19.hearth.replog.v1.ProgramR\aprogram\"K\n" +
+	"\aprogram\x18\x0f \x01(\v2\x19.hearth.replog.v1.ProgramR\aprogram\x12\x14\n" +
+	"\x05queue\x18\x10 \x01(\tR\x05queue\x12#\n" +
+	"\rmin_executors\x18\x11 \x01(\x05R\fminExecutors\x121\n" +
+	"\arequire\x18\x12 \x03(\v2\x17.hearth.replog.v1.LabelR\arequire\x12/\n" +
+	"\x06prefer\x18\x13 \x03(\v2\x17.hearth.replog.v1.LabelR\x06prefer\x12\x16\n" +
+	"\x06driver\x18\x1e \x01(\tR\x06driver\x12%\n" +
+	"\x0edriver_attempt\x18\x1f \x01(\x05R\rdriverAttempt\"K\n" +
 	"\aProgram\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
@@ -2527,7 +3273,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\n" +
 	"CauseCount\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\x8d\b\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xb2\b\n" +
 	"\x03App\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1d\n" +
@@ -2559,7 +3305,8 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"ended_wall\x18\x19 \x01(\x03R\tendedWall\x12\x1d\n" +
 	"\n" +
 	"ended_tick\x18\x1a \x01(\x03R\tendedTick\x12!\n" +
-	"\fchange_index\x18\x1b \x01(\x04R\vchangeIndex\"\x82\x05\n" +
+	"\fchange_index\x18\x1b \x01(\x04R\vchangeIndex\x12#\n" +
+	"\rcores_leaving\x18\x1e \x01(\x05R\fcoresLeaving\"\x9c\x05\n" +
 	"\bExecutor\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x05R\x02id\x12\x18\n" +
@@ -2589,7 +3336,52 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"placedWall\x12\x1d\n" +
 	"\n" +
 	"ended_wall\x18\x15 \x01(\x03R\tendedWall\x12!\n" +
-	"\fchange_index\x18\x16 \x01(\x04R\vchangeIndex\"`\n" +
+	"\fchange_index\x18\x16 \x01(\x04R\vchangeIndex\x12\x18\n" +
+	"\aleaving\x18\x17 \x01(\bR\aleaving\"h\n" +
+	"\bArtifact\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x04 \x01(\bR\n" +
+	"executable\"\xcb\x02\n" +
+	"\n" +
+	"DriverSpec\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x123\n" +
+	"\aprofile\x18\x03 \x01(\v2\x19.hearth.replog.v1.ProfileR\aprofile\x12\x1c\n" +
+	"\tsupervise\x18\x04 \x01(\bR\tsupervise\x12:\n" +
+	"\acommand\x18\x05 \x01(\v2 .hearth.replog.v1.ProcessCommandR\acommand\x12,\n" +
+	"\x05files\x18\x06 \x03(\v2\x16.hearth.replog.v1.FileR\x05files\x128\n" +
+	"\tartifacts\x18\a \x03(\v2\x1a.hearth.replog.v1.ArtifactR\tartifacts\x12\x1e\n" +
+	"\n" +
+	"disconnect\x18\b \x01(\tR\n" +
+	"disconnect\"\x81\x05\n" +
+	"\x06Driver\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x1c\n" +
+	"\tprincipal\x18\x04 \x01(\tR\tprincipal\x120\n" +
+	"\x04spec\x18\x05 \x01(\v2\x1c.hearth.replog.v1.DriverSpecR\x04spec\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1b\n" +
+	"\texit_code\x18\b \x01(\x05R\bexitCode\x12\x18\n" +
+	"\aattempt\x18\t \x01(\x05R\aattempt\x12\x16\n" +
+	"\x06worker\x18\n" +
+	" \x01(\tR\x06worker\x12\x1a\n" +
+	"\bfailures\x18\v \x03(\x03R\bfailures\x12#\n" +
+	"\rbackoff_until\x18\f \x01(\x03R\fbackoffUntil\x12\x18\n" +
+	"\abackoff\x18\r \x01(\x03R\abackoff\x126\n" +
+	"\bfinished\x18\x0e \x03(\v2\x1a.hearth.replog.v1.ExecutorR\bfinished\x12%\n" +
+	"\x0esubmitted_wall\x18\x0f \x01(\x03R\rsubmittedWall\x12%\n" +
+	"\x0esubmitted_tick\x18\x10 \x01(\x03R\rsubmittedTick\x12!\n" +
+	"\fstarted_wall\x18\x11 \x01(\x03R\vstartedWall\x12\x1d\n" +
+	"\n" +
+	"ended_wall\x18\x12 \x01(\x03R\tendedWall\x12\x1d\n" +
+	"\n" +
+	"ended_tick\x18\x13 \x01(\x03R\tendedTick\x12!\n" +
+	"\fchange_index\x18\x14 \x01(\x04R\vchangeIndex\"`\n" +
 	"\x11RememberedRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2619,7 +3411,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\fcreated_wall\x18\a \x01(\x03R\vcreatedWall\x12\x1d\n" +
 	"\n" +
 	"created_by\x18\b \x01(\tR\tcreatedBy\x12!\n" +
-	"\fchange_index\x18\t \x01(\x04R\vchangeIndex\"\xb2\x02\n" +
+	"\fchange_index\x18\t \x01(\x04R\vchangeIndex\"\xf8\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -2628,16 +3420,20 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\bsettings\x18\x05 \x01(\v2\x1a.hearth.replog.v1.SettingsR\bsettings\x12#\n" +
 	"\rfeature_level\x18\x06 \x01(\rR\ffeatureLevel\x12\x19\n" +
 	"\bnext_app\x18\a \x01(\x04R\anextApp\x12)\n" +
-	"\x10remembered_since\x18\b \x01(\x04R\x0frememberedSince\"\x92\x03\n" +
+	"\x10remembered_since\x18\b \x01(\x04R\x0frememberedSince\x12\x1f\n" +
+	"\vlast_driver\x18\x1e \x01(\x04R\n" +
+	"lastDriver\x12#\n" +
+	"\rdriver_cursor\x18\x1f \x01(\tR\fdriverCursor\"\xc0\x03\n" +
 	"\x0eSnapshotRecord\x122\n" +
 	"\x06master\x18\x01 \x01(\v2\x18.hearth.replog.v1.MasterH\x00R\x06master\x122\n" +
 	"\x06worker\x18\x02 \x01(\v2\x18.hearth.replog.v1.WorkerH\x00R\x06worker\x12)\n" +
 	"\x03app\x18\x03 \x01(\v2\x15.hearth.replog.v1.AppH\x00R\x03app\x128\n" +
-	"\bexecutor\x18\x04 \x01(\v2\x1a.hearth.replog.v1.ExecutorH\x00R\bexecutor\x12?\n" +
+	"\bexecutor\x18\x04 \x01(\v2\x1a.hearth.replog.v1.ExecutorH\x00R\bexecutor\x122\n" +
+	"\x06driver\x18\x05 \x01(\v2\x18.hearth.replog.v1.DriverH\x00R\x06driver\x12?\n" +
 	"\arequest\x18\x06 \x01(\v2#.hearth.replog.v1.RememberedRequestH\x00R\arequest\x123\n" +
 	"\x05audit\x18\a \x01(\v2\x1b.hearth.replog.v1.AuditLineH\x00R\x05audit\x12/\n" +
 	"\x05token\x18\b \x01(\v2\x17.hearth.replog.v1.TokenH\x00R\x05tokenB\x06\n" +
-	"\x04kindJ\x04\b\x05\x10\x06\"J\n" +
+	"\x04kind\"J\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1d\n" +
 	"\n" +
@@ -2655,68 +3451,84 @@ func file_replog_v1_entities_proto_rawDescGZIP() []byte {
 	return file_replog_v1_entities_proto_rawDescData
 }
 
-var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_replog_v1_entities_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_replog_v1_entities_proto_goTypes = []any{
 	(*ClusterIdentity)(nil),   // 0: hearth.replog.v1.ClusterIdentity
 	(*Settings)(nil),          // 1: hearth.replog.v1.Settings
-	(*ResourceAddresses)(nil), // 2: hearth.replog.v1.ResourceAddresses
-	(*ResourceAmount)(nil),    // 3: hearth.replog.v1.ResourceAmount
-	(*Label)(nil),             // 4: hearth.replog.v1.Label
-	(*Offer)(nil),             // 5: hearth.replog.v1.Offer
-	(*Worker)(nil),            // 6: hearth.replog.v1.Worker
-	(*Master)(nil),            // 7: hearth.replog.v1.Master
-	(*Profile)(nil),           // 8: hearth.replog.v1.Profile
-	(*ProcessCommand)(nil),    // 9: hearth.replog.v1.ProcessCommand
-	(*File)(nil),              // 10: hearth.replog.v1.File
-	(*AppSpec)(nil),           // 11: hearth.replog.v1.AppSpec
-	(*Program)(nil),           // 12: hearth.replog.v1.Program
-	(*NumberedProfile)(nil),   // 13: hearth.replog.v1.NumberedProfile
-	(*ProfileCount)(nil),      // 14: hearth.replog.v1.ProfileCount
-	(*Failure)(nil),           // 15: hearth.replog.v1.Failure
-	(*Exclusion)(nil),         // 16: hearth.replog.v1.Exclusion
-	(*CauseCount)(nil),        // 17: hearth.replog.v1.CauseCount
-	(*App)(nil),               // 18: hearth.replog.v1.App
-	(*Executor)(nil),          // 19: hearth.replog.v1.Executor
-	(*RememberedRequest)(nil), // 20: hearth.replog.v1.RememberedRequest
-	(*AuditLine)(nil),         // 21: hearth.replog.v1.AuditLine
-	(*Token)(nil),             // 22: hearth.replog.v1.Token
-	(*SnapshotHeader)(nil),    // 23: hearth.replog.v1.SnapshotHeader
-	(*SnapshotRecord)(nil),    // 24: hearth.replog.v1.SnapshotRecord
-	(*SnapshotTrailer)(nil),   // 25: hearth.replog.v1.SnapshotTrailer
+	(*Queue)(nil),             // 2: hearth.replog.v1.Queue
+	(*ResourceAddresses)(nil), // 3: hearth.replog.v1.ResourceAddresses
+	(*ResourceAmount)(nil),    // 4: hearth.replog.v1.ResourceAmount
+	(*Label)(nil),             // 5: hearth.replog.v1.Label
+	(*Offer)(nil),             // 6: hearth.replog.v1.Offer
+	(*Worker)(nil),            // 7: hearth.replog.v1.Worker
+	(*Drain)(nil),             // 8: hearth.replog.v1.Drain
+	(*Master)(nil),            // 9: hearth.replog.v1.Master
+	(*Profile)(nil),           // 10: hearth.replog.v1.Profile
+	(*ProcessCommand)(nil),    // 11: hearth.replog.v1.ProcessCommand
+	(*File)(nil),              // 12: hearth.replog.v1.File
+	(*AppSpec)(nil),           // 13: hearth.replog.v1.AppSpec
+	(*Program)(nil),           // 14: hearth.replog.v1.Program
+	(*NumberedProfile)(nil),   // 15: hearth.replog.v1.NumberedProfile
+	(*ProfileCount)(nil),      // 16: hearth.replog.v1.ProfileCount
+	(*Failure)(nil),           // 17: hearth.replog.v1.Failure
+	(*Exclusion)(nil),         // 18: hearth.replog.v1.Exclusion
+	(*CauseCount)(nil),        // 19: hearth.replog.v1.CauseCount
+	(*App)(nil),               // 20: hearth.replog.v1.App
+	(*Executor)(nil),          // 21: hearth.replog.v1.Executor
+	(*Artifact)(nil),          // 22: hearth.replog.v1.Artifact
+	(*DriverSpec)(nil),        // 23: hearth.replog.v1.DriverSpec
+	(*Driver)(nil),            // 24: hearth.replog.v1.Driver
+	(*RememberedRequest)(nil), // 25: hearth.replog.v1.RememberedRequest
+	(*AuditLine)(nil),         // 26: hearth.replog.v1.AuditLine
+	(*Token)(nil),             // 27: hearth.replog.v1.Token
+	(*SnapshotHeader)(nil),    // 28: hearth.replog.v1.SnapshotHeader
+	(*SnapshotRecord)(nil),    // 29: hearth.replog.v1.SnapshotRecord
+	(*SnapshotTrailer)(nil),   // 30: hearth.replog.v1.SnapshotTrailer
 }
 var file_replog_v1_entities_proto_depIdxs = []int32{
-	2,  // 0: hearth.replog.v1.Offer.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	4,  // 1: hearth.replog.v1.Offer.labels:type_name -> hearth.replog.v1.Label
-	5,  // 2: hearth.replog.v1.Worker.offer:type_name -> hearth.replog.v1.Offer
-	3,  // 3: hearth.replog.v1.Profile.resources:type_name -> hearth.replog.v1.ResourceAmount
-	8,  // 4: hearth.replog.v1.AppSpec.profile:type_name -> hearth.replog.v1.Profile
-	9,  // 5: hearth.replog.v1.AppSpec.command:type_name -> hearth.replog.v1.ProcessCommand
-	10, // 6: hearth.replog.v1.AppSpec.files:type_name -> hearth.replog.v1.File
-	12, // 7: hearth.replog.v1.AppSpec.program:type_name -> hearth.replog.v1.Program
-	8,  // 8: hearth.replog.v1.NumberedProfile.profile:type_name -> hearth.replog.v1.Profile
-	11, // 9: hearth.replog.v1.App.spec:type_name -> hearth.replog.v1.AppSpec
-	13, // 10: hearth.replog.v1.App.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	14, // 11: hearth.replog.v1.App.targets:type_name -> hearth.replog.v1.ProfileCount
-	14, // 12: hearth.replog.v1.App.live:type_name -> hearth.replog.v1.ProfileCount
-	15, // 13: hearth.replog.v1.App.failures:type_name -> hearth.replog.v1.Failure
-	16, // 14: hearth.replog.v1.App.excluded:type_name -> hearth.replog.v1.Exclusion
-	19, // 15: hearth.replog.v1.App.finished:type_name -> hearth.replog.v1.Executor
-	17, // 16: hearth.replog.v1.App.finished_count:type_name -> hearth.replog.v1.CauseCount
-	2,  // 17: hearth.replog.v1.Executor.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	0,  // 18: hearth.replog.v1.SnapshotHeader.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	1,  // 19: hearth.replog.v1.SnapshotHeader.settings:type_name -> hearth.replog.v1.Settings
-	7,  // 20: hearth.replog.v1.SnapshotRecord.master:type_name -> hearth.replog.v1.Master
-	6,  // 21: hearth.replog.v1.SnapshotRecord.worker:type_name -> hearth.replog.v1.Worker
-	18, // 22: hearth.replog.v1.SnapshotRecord.app:type_name -> hearth.replog.v1.App
-	19, // 23: hearth.replog.v1.SnapshotRecord.executor:type_name -> hearth.replog.v1.Executor
-	20, // 24: hearth.replog.v1.SnapshotRecord.request:type_name -> hearth.replog.v1.RememberedRequest
-	21, // 25: hearth.replog.v1.SnapshotRecord.audit:type_name -> hearth.replog.v1.AuditLine
-	22, // 26: hearth.replog.v1.SnapshotRecord.token:type_name -> hearth.replog.v1.Token
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	2,  // 0: hearth.replog.v1.Settings.queues:type_name -> hearth.replog.v1.Queue
+	3,  // 1: hearth.replog.v1.Offer.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	5,  // 2: hearth.replog.v1.Offer.labels:type_name -> hearth.replog.v1.Label
+	6,  // 3: hearth.replog.v1.Worker.offer:type_name -> hearth.replog.v1.Offer
+	8,  // 4: hearth.replog.v1.Worker.drain:type_name -> hearth.replog.v1.Drain
+	4,  // 5: hearth.replog.v1.Profile.resources:type_name -> hearth.replog.v1.ResourceAmount
+	10, // 6: hearth.replog.v1.AppSpec.profile:type_name -> hearth.replog.v1.Profile
+	11, // 7: hearth.replog.v1.AppSpec.command:type_name -> hearth.replog.v1.ProcessCommand
+	12, // 8: hearth.replog.v1.AppSpec.files:type_name -> hearth.replog.v1.File
+	14, // 9: hearth.replog.v1.AppSpec.program:type_name -> hearth.replog.v1.Program
+	5,  // 10: hearth.replog.v1.AppSpec.require:type_name -> hearth.replog.v1.Label
+	5,  // 11: hearth.replog.v1.AppSpec.prefer:type_name -> hearth.replog.v1.Label
+	10, // 12: hearth.replog.v1.NumberedProfile.profile:type_name -> hearth.replog.v1.Profile
+	13, // 13: hearth.replog.v1.App.spec:type_name -> hearth.replog.v1.AppSpec
+	15, // 14: hearth.replog.v1.App.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	16, // 15: hearth.replog.v1.App.targets:type_name -> hearth.replog.v1.ProfileCount
+	16, // 16: hearth.replog.v1.App.live:type_name -> hearth.replog.v1.ProfileCount
+	17, // 17: hearth.replog.v1.App.failures:type_name -> hearth.replog.v1.Failure
+	18, // 18: hearth.replog.v1.App.excluded:type_name -> hearth.replog.v1.Exclusion
+	21, // 19: hearth.replog.v1.App.finished:type_name -> hearth.replog.v1.Executor
+	19, // 20: hearth.replog.v1.App.finished_count:type_name -> hearth.replog.v1.CauseCount
+	3,  // 21: hearth.replog.v1.Executor.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	10, // 22: hearth.replog.v1.DriverSpec.profile:type_name -> hearth.replog.v1.Profile
+	11, // 23: hearth.replog.v1.DriverSpec.command:type_name -> hearth.replog.v1.ProcessCommand
+	12, // 24: hearth.replog.v1.DriverSpec.files:type_name -> hearth.replog.v1.File
+	22, // 25: hearth.replog.v1.DriverSpec.artifacts:type_name -> hearth.replog.v1.Artifact
+	23, // 26: hearth.replog.v1.Driver.spec:type_name -> hearth.replog.v1.DriverSpec
+	21, // 27: hearth.replog.v1.Driver.finished:type_name -> hearth.replog.v1.Executor
+	0,  // 28: hearth.replog.v1.SnapshotHeader.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	1,  // 29: hearth.replog.v1.SnapshotHeader.settings:type_name -> hearth.replog.v1.Settings
+	9,  // 30: hearth.replog.v1.SnapshotRecord.master:type_name -> hearth.replog.v1.Master
+	7,  // 31: hearth.replog.v1.SnapshotRecord.worker:type_name -> hearth.replog.v1.Worker
+	20, // 32: hearth.replog.v1.SnapshotRecord.app:type_name -> hearth.replog.v1.App
+	21, // 33: hearth.replog.v1.SnapshotRecord.executor:type_name -> hearth.replog.v1.Executor
+	24, // 34: hearth.replog.v1.SnapshotRecord.driver:type_name -> hearth.replog.v1.Driver
+	25, // 35: hearth.replog.v1.SnapshotRecord.request:type_name -> hearth.replog.v1.RememberedRequest
+	26, // 36: hearth.replog.v1.SnapshotRecord.audit:type_name -> hearth.replog.v1.AuditLine
+	27, // 37: hearth.replog.v1.SnapshotRecord.token:type_name -> hearth.replog.v1.Token
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_entities_proto_init() }
@@ -2724,11 +3536,12 @@ func file_replog_v1_entities_proto_init() {
 	if File_replog_v1_entities_proto != nil {
 		return
 	}
-	file_replog_v1_entities_proto_msgTypes[24].OneofWrappers = []any{
+	file_replog_v1_entities_proto_msgTypes[29].OneofWrappers = []any{
 		(*SnapshotRecord_Master)(nil),
 		(*SnapshotRecord_Worker)(nil),
 		(*SnapshotRecord_App)(nil),
 		(*SnapshotRecord_Executor)(nil),
+		(*SnapshotRecord_Driver)(nil),
 		(*SnapshotRecord_Request)(nil),
 		(*SnapshotRecord_Audit)(nil),
 		(*SnapshotRecord_Token)(nil),
@@ -2739,7 +3552,7 @@ func file_replog_v1_entities_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_entities_proto_rawDesc), len(file_replog_v1_entities_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
