@@ -94,7 +94,7 @@ func coresLeft(a *model.App, s model.Settings) int {
 	if most == 0 {
 		return math.MaxInt
 	}
-	return most - a.CoresGranted
+	return most - model.CoresCounted(a)
 }
 
 // wanting lists the profiles, by ascending id, that want an executor which the
