@@ -35,7 +35,7 @@ func (x *Explainer) coresLeft(a *model.App) int {
 	if limit == 0 {
 		return math.MaxInt
 	}
-	return limit - a.CoresGranted
+	return limit - model.CoresCounted(a)
 }
 
 // capped reports whether the application's own limit leaves no room for what a
