@@ -160,7 +160,7 @@ func TestRefusedCallsDoNotPushOutWhatWasDone(t *testing.T) {
 		w.must(recordAudit(lines...))
 	}
 	w.f.check = true
-	w.must(setting(SettingDefaultCores, "3"))
+	w.must(setting(model.SettingDefaultCores, "3"))
 	all := w.v().Audit(0)
 	refused := 0
 	for _, l := range all {

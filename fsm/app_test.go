@@ -234,7 +234,7 @@ func TestMutatingCallsLeaveAuditLines(t *testing.T) {
 	w.placed(app, "w1", 1)
 	w.must(killExecs(app, 0))
 	w.must(killApp(app))
-	w.must(setting(SettingDefaultCores, "2"))
+	w.must(setting(model.SettingDefaultCores, "2"))
 	w.must(leave("w1", 1))
 	var got []string
 	for _, l := range w.v().Audit(0) {

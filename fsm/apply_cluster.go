@@ -3,7 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -44,7 +43,7 @@ func (t *tx) initCluster(c *replogv1.InitCluster) Result {
 	if err := settings.Validate(); err != nil {
 		return reject(model.RejectInvalid, "%v", err)
 	}
-	t.meta.cluster, t.meta.settings = id, settings
+	t.meta.cluster, t.meta.settings = id, &settings
 	t.changedOnce(ChangeCluster)
 	t.changedOnce(ChangeSettings)
 	return Result{}
@@ -63,6 +62,15 @@ func (t *tx) registerMaster(c *replogv1.Command, p *replogv1.RegisterMaster) Res
 	old, ok := t.masters.get([]byte(m.ID))
 	if ok && old.Removed {
 		return reject(model.RejectMasterRemoved, "master %s was removed from the cluster: set its data directory aside and start it anew", m.ID)
+	}
+	if n := len(m.Key); n != 0 && n != model.MasterKeyBytes {
+		return reject(model.RejectInvalid, "master %s: its key has %d bytes, want %d", m.ID, n, model.MasterKeyBytes)
+	}
+	if ok && old.Key != "" && m.Key != old.Key {
+		if m.Key != "" {
+			return reject(model.RejectInvalid, "master %s: the key by which it proves itself is another one: a copy of its id is not this master", m.ID)
+		}
+		m.Key = old.Key
 	}
 	m.Removed = false
 	if ok {
@@ -103,24 +111,10 @@ func (t *tx) removeMaster(c *replogv1.Command, p *replogv1.RemoveMaster) Result 
 	return Result{}
 }
 
-// Names of the settings, as commands and operators spell them.
-const (
-	SettingSpreadOutApps         = "spread_out_apps"
-	SettingWorkerSelectionPolicy = "worker_selection_policy"
-	SettingDefaultCores          = "default_cores"
-)
-
-// SettingNames lists the settings that SetSettings knows.
-func SettingNames() []string {
-	return []string{SettingSpreadOutApps, SettingWorkerSelectionPolicy, SettingDefaultCores}
-}
-
-var errUnknownSetting = errors.New("unknown setting")
-
 func (t *tx) setSettings(c *replogv1.Command, p *replogv1.SetSettings) Result {
-	next := t.meta.settings
+	next := *t.meta.settings
 	for _, s := range p.GetSettings() {
-		if err := setOne(&next, s.GetName(), s.GetValue()); errors.Is(err, errUnknownSetting) {
+		if err := next.Set(s.GetName(), s.GetValue()); errors.Is(err, model.ErrUnknownSetting) {
 			return reject(model.RejectUnknownSetting, "%v", err)
 		} else if err != nil {
 			return reject(model.RejectInvalid, "%v", err)
@@ -129,35 +123,13 @@ func (t *tx) setSettings(c *replogv1.Command, p *replogv1.SetSettings) Result {
 	if err := next.Validate(); err != nil {
 		return reject(model.RejectInvalid, "%v", err)
 	}
-	if next == t.meta.settings {
+	if next.Equal(*t.meta.settings) {
 		return Result{}
 	}
-	t.meta.settings = next
+	t.meta.settings = &next
 	t.changedOnce(ChangeSettings)
 	for _, s := range p.GetSettings() {
 		t.auditLine(c, "set setting", model.TrimReason(s.GetName()+"="+s.GetValue()))
 	}
 	return Result{}
-}
-
-func setOne(s *model.Settings, name, value string) error {
-	switch name {
-	case SettingSpreadOutApps:
-		b, err := strconv.ParseBool(value)
-		if err != nil {
-			return fmt.Errorf("%w: %s %q: must be true or false", model.ErrInvalid, name, value)
-		}
-		s.SpreadOutApps = b
-	case SettingWorkerSelectionPolicy:
-		s.WorkerSelectionPolicy = model.SelectionPolicy(value)
-	case SettingDefaultCores:
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			return fmt.Errorf("%w: %s %q: must be a number", model.ErrInvalid, name, value)
-		}
-		s.DefaultCores = n
-	default:
-		return fmt.Errorf("%w %q: must be one of %v", errUnknownSetting, name, SettingNames())
-	}
-	return nil
 }

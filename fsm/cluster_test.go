@@ -47,18 +47,18 @@ func TestMastersComeChangeAndGo(t *testing.T) {
 func TestSettingsChangeByName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(setting(SettingDefaultCores, "4"))
-	w.must(setting(SettingSpreadOutApps, "false"))
-	w.must(setting(SettingWorkerSelectionPolicy, "WORKER_ID"))
-	want := model.Settings{SpreadOutApps: false, WorkerSelectionPolicy: model.ByWorkerID, DefaultCores: 4}
-	if got := w.v().Settings(); got != want {
+	w.must(setting(model.SettingDefaultCores, "4"))
+	w.must(setting(model.SettingSpreadOutApps, "false"))
+	w.must(setting(model.SettingWorkerSelectionPolicy, "WORKER_ID"))
+	want := model.Settings{SpreadOutDrivers: true, WorkerSelectionPolicy: model.ByWorkerID, DefaultCores: 4}
+	if got := w.v().Settings(); !got.Equal(want) {
 		t.Errorf("settings = %+v, want %+v", got, want)
 	}
 	w.refused(setting("color", "red"), model.RejectUnknownSetting)
-	w.refused(setting(SettingDefaultCores, "many"), model.RejectInvalid)
-	w.refused(setting(SettingDefaultCores, "-1"), model.RejectInvalid)
-	w.refused(setting(SettingSpreadOutApps, "perhaps"), model.RejectInvalid)
-	w.refused(setting(SettingWorkerSelectionPolicy, "BEST"), model.RejectInvalid)
+	w.refused(setting(model.SettingDefaultCores, "many"), model.RejectInvalid)
+	w.refused(setting(model.SettingDefaultCores, "-1"), model.RejectInvalid)
+	w.refused(setting(model.SettingSpreadOutApps, "perhaps"), model.RejectInvalid)
+	w.refused(setting(model.SettingWorkerSelectionPolicy, "BEST"), model.RejectInvalid)
 }
 
 func TestAnEntryThatCannotBeTrustedStopsTheNode(t *testing.T) {

@@ -78,7 +78,7 @@ func TestEachPlacementGetsItsOwnVerdict(t *testing.T) {
 func TestCoresMaxCountsWhatIsStillBeingKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).withWorkers(1, 8)
-	w.must(setting(SettingDefaultCores, "2"))
+	w.must(setting(model.SettingDefaultCores, "2"))
 	app := w.must(regApp(driverSpec())).App
 	w.placed(app, "w1", 1)
 	w.placed(app, "w1", 1)

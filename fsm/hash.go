@@ -17,7 +17,7 @@ import (
 //
 // Covered: cluster identity, settings, feature level, the counters (next
 // application number, expiry of requests), masters, workers, applications,
-// executors (ended ones too), remembered requests, audit lines, tokens. Not covered:
+// executors (ended ones too), remembered requests, audit lines, tokens, drivers. Not covered:
 // the index and tick of the last entry, which differ between replicas at any
 // one moment, and what is derived (usage, indexes).
 type Hash struct{ hi, lo uint64 }
@@ -61,6 +61,7 @@ const (
 	tagAudit
 	tagOffer
 	tagToken
+	tagDriver
 )
 
 // hasher hashes records. It keeps its buffer, because one is hashed for each
@@ -108,12 +109,16 @@ func (h *hasher) auditLine(l *model.AuditLine) Hash { return h.sum(tagAudit, aud
 
 func (h *hasher) token(t *model.Token) Hash { return h.sum(tagToken, tokenToProto(t)) }
 
+func (h *hasher) driver(d *model.Driver) Hash { return h.sum(tagDriver, driverToProto(d)) }
+
 func (h *hasher) meta(m *meta) Hash {
 	return h.sum(tagMeta, &replogv1.SnapshotHeader{
 		Cluster:         ClusterToProto(m.cluster),
-		Settings:        SettingsToProto(m.settings),
+		Settings:        SettingsToProto(*m.settings),
 		FeatureLevel:    m.featureLevel,
 		NextApp:         m.nextApp,
 		RememberedSince: m.rememberedSince,
+		LastDriver:      m.lastDriver,
+		DriverCursor:    string(m.driverCursor),
 	})
 }

@@ -64,7 +64,7 @@ func TestBrokenStatesAreFound(t *testing.T) {
 			k, _, _ := t.gone.first()
 			t.gone.remove(k)
 		}, "missing from the gone ones"},
-		{"settings that are not valid", func(t *tx) { t.meta.settings.DefaultCores = -1 }, "settings or counters"},
+		{"settings that are not valid", func(t *tx) { t.meta.settings = &model.Settings{DefaultCores: -1} }, "settings or counters"},
 		{"a state hash that was not kept up", func(t *tx) { t.hash.add(Hash{hi: 1, lo: 1}) }, "state hash is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -194,7 +194,7 @@ func (g gen) rare() *replogv1.Command {
 	case 2:
 		return targets(g.app(), int32(g.num("profile", 0, 1)), int32(g.num("target", -1, 3)))
 	case 3:
-		return setting(g.pick("setting", append(SettingNames(), "color")...), g.pick("value", "true", "3", "WORKER_ID"))
+		return setting(g.pick("setting", append(model.SettingNames(), "color")...), g.pick("value", "true", "3", "WORKER_ID"))
 	case 4:
 		return regMaster(g.pick("master", "m1", "m2"), g.pick("address", "a:1", "b:1"))
 	case 5:

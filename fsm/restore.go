@@ -148,9 +148,11 @@ type builder struct{ t *tx }
 
 func newBuilder(head *replogv1.SnapshotHeader, batch uint64) *builder {
 	base := newState()
+	settings := SettingsFromProto(head.GetSettings())
 	base.meta = meta{
-		cluster: ClusterFromProto(head.GetCluster()), settings: SettingsFromProto(head.GetSettings()),
+		cluster: ClusterFromProto(head.GetCluster()), settings: &settings,
 		featureLevel: head.GetFeatureLevel(), nextApp: head.GetNextApp(), rememberedSince: head.GetRememberedSince(),
+		lastDriver: head.GetLastDriver(), driverCursor: model.WorkerID(head.GetDriverCursor()),
 	}
 	base.tick = head.GetTick()
 	base.hash = new(hasher).meta(&base.meta)
@@ -220,6 +222,8 @@ func (b *builder) add(rec *replogv1.SnapshotRecord) error {
 		if line.Refused() {
 			t.refusals.put(numKey(t.seq), struct{}{})
 		}
+	case *replogv1.SnapshotRecord_Driver:
+		return b.addDriver(driverFromProto(k.Driver))
 	case *replogv1.SnapshotRecord_Token:
 		return b.addToken(k.Token)
 	default:
@@ -242,7 +246,40 @@ func (b *builder) addApp(a *model.App) error {
 	return nil
 }
 
+func (b *builder) addDriver(d *model.Driver) error {
+	if _, ok := b.t.drivers.get(numKey(d.Number)); ok {
+		return fmt.Errorf("driver %q %w", d.ID, errTwice)
+	}
+	b.t.drivers.insert(numKey(d.Number), d)
+	if d.RequestID != "" {
+		b.t.driverReq.put([]byte(d.RequestID), d.Number)
+	}
+	if d.State.Queued() {
+		b.t.waiting.put(numKey(d.Number), struct{}{})
+	}
+	if d.State.Terminal() {
+		b.t.endedDrivers.put(endedDriverKey(d), d.Number)
+	}
+	return nil
+}
+
+// addAttempt takes the unfinished process of a driver, which comes before it.
+func (b *builder) addAttempt(e *model.Executor) error {
+	d, ok := b.t.findDriver(model.DriverID(e.App))
+	if !ok || e.ID < 1 || e.State.Terminal() {
+		return fmt.Errorf("attempt %s: its driver does not come before it, or it has ended", e.Ref())
+	}
+	if _, twice := b.t.executors.get(attemptKey(d.Number, e.ID)); twice {
+		return fmt.Errorf("attempt %s %w", e.Ref(), errTwice)
+	}
+	b.t.addAttempt(d, e)
+	return nil
+}
+
 func (b *builder) addExecutor(e *model.Executor) error {
+	if model.IsDriver(e.App) {
+		return b.addAttempt(e)
+	}
 	a, ok := b.t.findApp(e.App)
 	if !ok || e.ID < 0 {
 		return fmt.Errorf("executor %s: its application does not come before it", e.Ref())

@@ -10,7 +10,7 @@ type Scheduling struct {
 }
 
 // Settings are the scheduler's settings.
-func (v *Scheduling) Settings() model.Settings { return v.s.meta.settings }
+func (v *Scheduling) Settings() model.Settings { return *v.s.meta.settings }
 
 // SchedulableWorkers visits, by id, the workers that may get new executors,
 // with what is in use there, until visit returns false. They are ALIVE and
@@ -54,7 +54,7 @@ func (v *Scheduling) Excluded(app model.AppID, w model.WorkerID) bool {
 
 // NextWake is the next tick at which a flag changes by time alone; 0 = none.
 func (v *Scheduling) NextWake() int64 {
-	var next int64
+	next := v.nextDriverWake()
 	v.ActiveApps(func(a *model.App) bool {
 		next = sooner(next, v.nextWake(a))
 		return true

@@ -72,8 +72,9 @@ func (sn *Snapshot) WriteTo(w io.Writer) (int64, error) {
 func headerOf(s *state) *replogv1.SnapshotHeader {
 	return &replogv1.SnapshotHeader{
 		Format: snapshotFormat, Index: s.index, Tick: s.tick,
-		Cluster: ClusterToProto(s.meta.cluster), Settings: SettingsToProto(s.meta.settings),
+		Cluster: ClusterToProto(s.meta.cluster), Settings: SettingsToProto(*s.meta.settings),
 		FeatureLevel: s.meta.featureLevel, NextApp: s.meta.nextApp, RememberedSince: s.meta.rememberedSince,
+		LastDriver: s.meta.lastDriver, DriverCursor: string(s.meta.driverCursor),
 	}
 }
 
@@ -138,6 +139,9 @@ func (f *frameWriter) records(s *state) {
 			f.executor(e)
 		}
 		return f.err == nil
+	})
+	s.drivers.walk(nil, func(d *model.Driver) bool {
+		return f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Driver{Driver: driverToProto(d)}})
 	})
 	s.executors.walk(nil, f.executor)
 	s.reqOrder.tree.Root().Walk(func(_ []byte, id string) bool {

@@ -12,12 +12,14 @@ const featureLevel = 1
 // meta holds the single values of the state that the hash covers.
 type meta struct {
 	cluster      model.ClusterIdentity
-	settings     model.Settings
+	settings     *model.Settings // replaced as a whole, never changed
 	featureLevel uint32
 	nextApp      uint64 // number of the next application
 	// rememberedSince is the index of the newest request that was forgotten:
 	// a request whose base is older may have been applied and forgotten.
 	rememberedSince uint64
+	lastDriver      uint64         // number of the last driver in cluster mode
+	driverCursor    model.WorkerID // that got a driver last
 }
 
 // state is one immutable version of everything.
@@ -34,6 +36,7 @@ type state struct {
 	requests  table[remembered]      // by request id
 	audit     table[model.AuditLine] // by order
 	tokens    table[model.Token]     // by id
+	drivers   table[model.Driver]    // by number
 
 	byWorker index[struct{}]     // worker id, 0, executor key: unfinished ones
 	usage    index[*model.Usage] // by worker id; absent = nothing in use
@@ -43,12 +46,18 @@ type state struct {
 	gone     index[string]       // (state tick, id) -> worker id
 	reqOrder index[string]       // order -> request id
 	refusals index[struct{}]     // order of the audit lines about refused calls
-	seq      uint64              // next order of requests and audit lines
+	// Of drivers in cluster mode.
+	driverReq    index[uint64]   // submitting request id -> number
+	waiting      index[struct{}] // the queue, by number
+	endedDrivers index[uint64]   // (ended tick, number) -> number
+	byDriver     index[uint64]   // (driver, application) -> application that has not ended
+	seq          uint64          // next order of requests and audit lines
 }
 
 func newState() *state {
+	settings := model.DefaultSettings()
 	s := &state{
-		meta:      meta{settings: model.DefaultSettings(), featureLevel: featureLevel, nextApp: 1},
+		meta:      meta{settings: &settings, featureLevel: featureLevel, nextApp: 1},
 		masters:   newTable[model.Master](),
 		workers:   newTable[model.Worker](),
 		apps:      newTable[model.App](),
@@ -56,6 +65,7 @@ func newState() *state {
 		requests:  newTable[remembered](),
 		audit:     newTable[model.AuditLine](),
 		tokens:    newTable[model.Token](),
+		drivers:   newTable[model.Driver](),
 		byWorker:  newIndex[struct{}](),
 		usage:     newIndex[*model.Usage](),
 		byReq:     newIndex[uint64](),
@@ -64,6 +74,7 @@ func newState() *state {
 		gone:      newIndex[string](),
 		reqOrder:  newIndex[string](),
 		refusals:  newIndex[struct{}](),
+		driverReq: newIndex[uint64](), waiting: newIndex[struct{}](), endedDrivers: newIndex[uint64](), byDriver: newIndex[uint64](),
 	}
 	s.hash = new(hasher).meta(&s.meta)
 	return s

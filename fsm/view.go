@@ -22,7 +22,7 @@ func (v *View) Tick() int64 { return v.s.tick }
 func (v *View) Cluster() model.ClusterIdentity { return v.s.meta.cluster }
 
 // Settings are the scheduler's settings.
-func (v *View) Settings() model.Settings { return v.s.meta.settings }
+func (v *View) Settings() model.Settings { return *v.s.meta.settings }
 
 // FeatureLevel is the level of replicated features in use.
 func (v *View) FeatureLevel() uint32 { return v.s.meta.featureLevel }
@@ -103,9 +103,12 @@ func (v *View) AppByRequest(id string) (*model.App, bool) {
 	return v.s.apps.get(numKey(n))
 }
 
-// Executor finds an executor: an unfinished one, or one of the ended ones that
+// Executor finds an executor, or the process of a driver's attempt: an unfinished one, or one of the ended ones that
 // its application still keeps.
 func (v *View) Executor(ref model.ExecutorRef) (*model.Executor, bool) {
+	if model.IsDriver(ref.App) {
+		return v.s.attempt(ref)
+	}
 	a, ok := v.s.app(ref.App)
 	if !ok || ref.Executor < 0 {
 		return nil, false
@@ -129,18 +132,20 @@ func (v *View) Executors(app model.AppID, visit func(*model.Executor) bool) {
 	}
 }
 
-// WorkerExecutors visits the unfinished executors on a worker, by application
-// number and id, until visit returns false.
+// WorkerExecutors visits the unfinished executors on a worker and the processes
+// of drivers, by application or driver number and id, until visit returns false.
 func (v *View) WorkerExecutors(worker model.WorkerID, visit func(*model.Executor) bool) {
 	v.s.walkWorker(worker, visit)
 }
 
-// AllExecutors visits every unfinished executor, by application number and id,
+// AllExecutors visits every unfinished executor, and then the processes of
+// drivers, by application or driver number and id,
 // until visit returns false.
 func (v *View) AllExecutors(visit func(*model.Executor) bool) { v.s.executors.walk(nil, visit) }
 
-// CountExecutors counts the unfinished executors.
-func (v *View) CountExecutors() int { return v.s.executors.n }
+// CountExecutors counts the unfinished executors, without the processes of
+// drivers.
+func (v *View) CountExecutors() int { return v.s.executors.n - v.s.placedDrivers() }
 
 // Audit returns the newest audit lines, newest first; limit ≤ 0 means all.
 func (v *View) Audit(limit int) []model.AuditLine {

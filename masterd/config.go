@@ -116,7 +116,7 @@ func (c Config) withDefaults() Config {
 	if c.DriverTimeout == 0 {
 		c.DriverTimeout = 30 * time.Second
 	}
-	if c.Seeds == (model.Settings{}) {
+	if c.Seeds.Equal(model.Settings{}) {
 		c.Seeds = model.DefaultSettings()
 	}
 	return c

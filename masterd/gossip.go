@@ -63,24 +63,31 @@ func (m *Master) runGossip(ctx context.Context) error {
 	return nil
 }
 
-// refreshDirectory copies gossip's word on the masters' addresses to where the
-// transport reads it for each message, without a lock.
+// refreshDirectory copies what gossip says of the masters' addresses, as far as
+// it is proved, to where the transport reads it for each message, without a
+// lock. An address that is in the master's record needs no proof.
 func (m *Master) refreshDirectory() {
-	dir := make(map[model.MasterID]gossip.Tags)
+	dir := make(map[model.MasterID]place)
+	view := m.fsm.View()
 	for _, mb := range m.masterMembers() {
-		dir[model.MasterID(mb.ID)] = mb.Tags
+		claim := claimOf(mb)
+		_, proved := m.claims.of(claim)
+		rec, ok := view.Master(claim.id)
+		if proved || claim.id == m.id.ID() || ok && rec.GRPCAddr == claim.grpc && rec.RaftAddr == claim.raft {
+			dir[claim.id] = claim
+		}
 	}
 	m.directory.Store(&dir)
 }
 
-// directoryOf returns the last known tags of a master.
-func (m *Master) directoryOf(id model.MasterID) (gossip.Tags, bool) {
+// directoryOf returns where gossip says that a master is, if that is proved.
+func (m *Master) directoryOf(id model.MasterID) (place, bool) {
 	dir := m.directory.Load()
 	if dir == nil {
-		return gossip.Tags{}, false
+		return place{}, false
 	}
-	t, ok := (*dir)[id]
-	return t, ok
+	p, ok := (*dir)[id]
+	return p, ok
 }
 
 // tags is what this master says of itself in gossip.
@@ -110,6 +117,7 @@ func (m *Master) watchGossip(ctx context.Context) error {
 				return nil
 			}
 			m.refreshDirectory()
+			m.claims.poke()
 			m.log.Debug("gossip event", "kind", string(ev.Kind), "member", ev.Member.ID, "role", string(ev.Member.Role))
 			if l := m.leading.Load(); l != nil {
 				l.schedule.wake()
@@ -155,7 +163,7 @@ func (m *Master) keepIdentity(ctx context.Context) error {
 // warnSeeds says once that this master was configured with other settings than
 // those in force: they seed a new cluster only.
 func (m *Master) warnSeeds() bool {
-	if now := m.fsm.View().Settings(); m.cfg.Seeds != model.DefaultSettings() && m.cfg.Seeds != now {
+	if now := m.fsm.View().Settings(); !m.cfg.Seeds.Equal(model.DefaultSettings()) && !m.cfg.Seeds.Equal(now) {
 		m.log.Warn("the cluster {} block differs from the settings in force, which stay: change them with `hearth settings set`",
 			"configured", fmt.Sprintf("%+v", m.cfg.Seeds), "in_force", fmt.Sprintf("%+v", now))
 	}
@@ -185,11 +193,11 @@ func (m *Master) masterMembers() []gossip.Member {
 	return out
 }
 
-// resolveRaft returns the present Raft address of a master: gossip's word
-// first, then the replicated table. It never blocks.
+// resolveRaft returns the present Raft address of a master: what it has proved
+// itself first, then the replicated table. It never blocks.
 func (m *Master) resolveRaft(id model.MasterID) (string, bool) {
-	if t, ok := m.directoryOf(id); ok && t.RaftAddr != "" {
-		return t.RaftAddr, true
+	if p, ok := m.directoryOf(id); ok && p.raft != "" {
+		return p.raft, true
 	}
 	if rec, ok := m.fsm.View().Master(id); ok && rec.RaftAddr != "" {
 		return rec.RaftAddr, true
@@ -202,8 +210,8 @@ func (m *Master) grpcAddrOf(id model.MasterID) string {
 	if id == m.id.ID() {
 		return m.GRPCAddr()
 	}
-	if t, ok := m.directoryOf(id); ok && t.GRPCAddr != "" {
-		return t.GRPCAddr
+	if p, ok := m.directoryOf(id); ok && p.grpc != "" {
+		return p.grpc
 	}
 	if rec, ok := m.fsm.View().Master(id); ok {
 		return rec.GRPCAddr

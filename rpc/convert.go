@@ -121,7 +121,19 @@ func specToWire(s model.AppSpec) *pb.AppSpec {
 		DriverCert:   s.DriverCert,
 		Disconnect:   string(s.Disconnect),
 		Program:      programToWire(s.Program),
+		Queue:        s.Queue,
+		MinExecutors: int64(s.MinExecutors),
+		Require:      s.Require,
+		Prefer:       s.Prefer,
 	}
+}
+
+// labelsFromWire makes no labels nil, as the model has them.
+func labelsFromWire(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 func programToWire(p model.Program) *pb.Program {
@@ -156,6 +168,10 @@ func specFromWire(s *pb.AppSpec) model.AppSpec {
 		DriverCert:      s.GetDriverCert(),
 		Disconnect:      model.DisconnectPolicy(s.GetDisconnect()),
 		Program:         programFromWire(s.GetProgram()),
+		Queue:           s.GetQueue(),
+		MinExecutors:    int(s.GetMinExecutors()),
+		Require:         labelsFromWire(s.GetRequire()),
+		Prefer:          labelsFromWire(s.GetPrefer()),
 	}
 }
 

@@ -109,7 +109,17 @@ func waitAppFromWire(r *pb.WaitAppRequest) WaitAppRequest {
 func settingsToWire(s model.Settings) *pb.SettingsView {
 	return &pb.SettingsView{
 		SpreadOutApps: s.SpreadOutApps, WorkerSelectionPolicy: string(s.WorkerSelectionPolicy), DefaultCores: int64(s.DefaultCores),
+		SpreadOutDrivers: s.SpreadOutDrivers, MaxDrivers: int64(s.MaxDrivers), DriverShareMilli: int64(s.DriverShareMilli),
+		Queues: each(s.Queues, queueToWire), UserCores: int64(s.UserCores), GangAfterMs: s.GangAfterMilli,
 	}
+}
+
+func queueToWire(q model.Queue) *pb.Queue {
+	return &pb.Queue{Name: q.Name, Weight: int64(q.Weight), Priority: int64(q.Priority), CapCores: int64(q.CapCores)}
+}
+
+func queueFromWire(q *pb.Queue) model.Queue {
+	return model.Queue{Name: q.GetName(), Weight: int(q.GetWeight()), Priority: int(q.GetPriority()), CapCores: int(q.GetCapCores())}
 }
 
 func settingsFromWire(s *pb.SettingsView) model.Settings {
@@ -117,5 +127,11 @@ func settingsFromWire(s *pb.SettingsView) model.Settings {
 		SpreadOutApps:         s.GetSpreadOutApps(),
 		WorkerSelectionPolicy: model.SelectionPolicy(s.GetWorkerSelectionPolicy()),
 		DefaultCores:          int(s.GetDefaultCores()),
+		SpreadOutDrivers:      s.GetSpreadOutDrivers(),
+		MaxDrivers:            int(s.GetMaxDrivers()),
+		DriverShareMilli:      int(s.GetDriverShareMilli()),
+		Queues:                each(s.GetQueues(), queueFromWire),
+		UserCores:             int(s.GetUserCores()),
+		GangAfterMilli:        s.GetGangAfterMs(),
 	}
 }

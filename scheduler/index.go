@@ -48,7 +48,7 @@ type Outcome struct {
 // call before.
 func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 	settings := v.Settings()
-	if changed.All || !ix.read || settings != ix.settings {
+	if changed.All || !ix.read || !settings.Equal(ix.settings) {
 		ix.readAll(v, settings)
 	} else {
 		ix.readChanges(v, changed)
@@ -86,7 +86,7 @@ func Plan(v View, opt Options) []model.Placement { return NewIndex().Plan(v, Cha
 
 // readAll reads everything. What is the same as before costs a comparison.
 func (ix *Index) readAll(v View, settings model.Settings) {
-	if !ix.read || settings != ix.settings {
+	if !ix.read || !settings.Equal(ix.settings) {
 		ix.settings, ix.pool, ix.queue, ix.read = settings, nil, newQueue(), true
 	}
 	ix.queue.mark++
