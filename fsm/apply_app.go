@@ -26,6 +26,9 @@ func (t *tx) registerApp(c *replogv1.Command, p *replogv1.RegisterApp) Result {
 	if n := len(p.GetToken()); n == 0 || n > maxTokenBytes {
 		return reject(model.RejectInvalid, "token: %d bytes, want 1 to %d", n, maxTokenBytes)
 	}
+	if res, ok := t.driverMayRegister(spec); !ok {
+		return res
+	}
 	a := &model.App{
 		ID: model.AppIDFor(t.wall, t.meta.nextApp), Number: t.meta.nextApp,
 		RequestID: c.GetRequestId(), Principal: c.GetPrincipal(), Token: p.GetToken(),

@@ -57,6 +57,10 @@ func (t *tx) namedWorkers(names []string) ([]model.WorkerID, Result) {
 // would do the work twice. A singleton ends before it is replaced.
 func (t *tx) decommission(id model.WorkerID, d *model.Drain) {
 	for _, e := range t.unfinishedOn(id) {
+		if model.IsDriver(e.App) {
+			t.moveDriver(e, drainReason(d))
+			continue
+		}
 		a, ok := t.findApp(e.App)
 		switch {
 		case !ok || !e.State.Live():
@@ -67,6 +71,15 @@ func (t *tx) decommission(id model.WorkerID, d *model.Drain) {
 		case a.Spec.CompletionsWanted() == 0:
 			t.moveExecutor(a, e.ID, model.ExecutorDecommissioning, drainReason(d))
 		}
+	}
+}
+
+// moveDriver has the process of a supervised driver ended, which is then launched
+// again, elsewhere: of a driver no two attempts run at once. One that is not
+// supervised is left to its end, or to the deadline.
+func (t *tx) moveDriver(e *model.Executor, reason string) {
+	if d, ok := t.findDriver(model.DriverID(e.App)); ok && d.Spec.Supervise && e.State.CanBecome(model.ExecutorKilling) {
+		t.moveAttempt(d, e.ID, model.ExecutorKilling, reason).Leaving = true
 	}
 }
 
@@ -208,12 +221,27 @@ func (t *tx) stopDrained(c *replogv1.Command, p *replogv1.StopDrained) Result {
 	}
 	for _, x := range p.GetExecutors() {
 		ref := model.ExecutorRef{App: model.AppID(x.GetApp()), Executor: model.ExecutorID(x.GetExecutor())}
-		e, a, alive := t.findExecutor(ref)
-		if !alive || e.Worker != id || !e.State.CanBecome(model.ExecutorKilling) {
-			continue
+		if t.stopOne(id, ref, fmt.Sprintf("%s; %s", drainReason(w.Drain), p.GetReason())) {
+			t.auditLine(c, "stop drained executor", ref.String())
 		}
-		t.moveExecutor(a, e.ID, model.ExecutorKilling, fmt.Sprintf("%s; %s", drainReason(w.Drain), p.GetReason()))
-		t.auditLine(c, "stop drained executor", ref.String())
 	}
 	return Result{}
+}
+
+// stopOne has one process on a worker ended, unless it is or has already.
+func (t *tx) stopOne(worker model.WorkerID, ref model.ExecutorRef, reason string) bool {
+	if model.IsDriver(ref.App) {
+		e, d, alive := t.presentAttempt(ref)
+		if !alive || e.Worker != worker || !e.State.CanBecome(model.ExecutorKilling) {
+			return false
+		}
+		t.moveAttempt(d, e.ID, model.ExecutorKilling, reason).Leaving = d.Spec.Supervise
+		return true
+	}
+	e, a, alive := t.findExecutor(ref)
+	if !alive || e.Worker != worker || !e.State.CanBecome(model.ExecutorKilling) {
+		return false
+	}
+	t.moveExecutor(a, e.ID, model.ExecutorKilling, reason)
+	return true
 }

@@ -58,6 +58,7 @@ type Result struct {
 	Index      uint64          // of the entry that decided it
 	App        model.AppID
 	Token      string
+	Driver     model.DriverID
 	Placements []PlacementVerdict
 	// Repeated: the command had been applied before and changed nothing now.
 	Repeated bool
@@ -89,6 +90,7 @@ const (
 	ChangeSettings
 	ChangeCluster
 	ChangeToken
+	ChangeDriver // App is the driver's id
 )
 
 // Change names one record that an entry added, changed or removed. For an

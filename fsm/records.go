@@ -234,7 +234,7 @@ func (t *tx) enter(e *model.Executor, state model.ExecutorState, reason string) 
 	if (state == model.ExecutorLaunching || state == model.ExecutorRunning) && e.LaunchTick == 0 {
 		e.LaunchTick = t.tick
 	}
-	if state == model.ExecutorRunning {
+	if state == model.ExecutorRunning && e.RunningTick == 0 {
 		e.RunningTick = t.tick
 	}
 }

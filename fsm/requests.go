@@ -21,6 +21,11 @@ func (t *tx) recall(c *replogv1.Command) (res Result, done bool) {
 			return Result{Index: a.ChangeIndex, App: a.ID, Token: a.Token, Repeated: true}, true
 		}
 	}
+	if n, ok := t.driverReq.get([]byte(id)); ok {
+		if d, found := t.drivers.get(numKey(n)); found {
+			return Result{Index: d.ChangeIndex, Driver: d.ID, Repeated: true}, true
+		}
+	}
 	switch {
 	case c.GetBase() < t.meta.rememberedSince:
 		res = reject(model.RejectRequestExpired, "request %s was made at index %d; results before %d are forgotten, so it may have been applied",
@@ -61,7 +66,7 @@ func (t *tx) remember(id string, res Result) {
 // encodeResult keeps what a repeat needs within MaxRememberedBytes: first the
 // text goes, then the verdicts on placements.
 func encodeResult(res Result) []byte {
-	p := &replogv1.Result{Text: res.Text, Index: res.Index, App: string(res.App), Token: res.Token}
+	p := &replogv1.Result{Text: res.Text, Index: res.Index, App: string(res.App), Token: res.Token, Driver: string(res.Driver)}
 	for _, v := range res.Placements {
 		p.Placements = append(p.Placements, &replogv1.PlacementVerdict{Rejection: string(v.Rejection), Text: v.Text, Executor: int32(v.Executor)})
 	}
@@ -87,7 +92,7 @@ func (r *remembered) answer() Result {
 		// applied at this index.
 		return Result{Index: r.index, Repeated: true}
 	}
-	res := Result{Text: p.GetText(), Index: p.GetIndex(), App: model.AppID(p.GetApp()), Token: p.GetToken(), Repeated: true}
+	res := Result{Text: p.GetText(), Index: p.GetIndex(), App: model.AppID(p.GetApp()), Token: p.GetToken(), Driver: model.DriverID(p.GetDriver()), Repeated: true}
 	for _, v := range p.GetPlacements() {
 		res.Placements = append(res.Placements, PlacementVerdict{
 			Rejection: model.Rejection(v.GetRejection()), Text: v.GetText(), Executor: model.ExecutorID(v.GetExecutor()),

@@ -8,6 +8,8 @@ import (
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 )
 
+const sampleDriver = model.DriverID("driver-20261201044001-0001")
+
 const sampleApp = model.AppID("app-20261201044001-0001")
 
 // samples holds one command of each kind with all its fields in use, by the
@@ -58,6 +60,10 @@ func samples() map[string]*replogv1.Command {
 		"confirm_executors": confirm(sampleApp, 0, 1, 2),
 		"expire_executors":  expire(sampleApp, 1, 7),
 		"settle_apps":       settle(string(sampleApp)),
+		"submit_driver":     submitDriver(fullDriverSpec()),
+		"place_drivers":     placeDrivers(fullPlacement(sampleDriver, "w1", 1)),
+		"kill_driver":       killDriver(sampleDriver),
+		"kill_drivers":      killDrivers(),
 	}
 	for name, c := range out {
 		env(withID(c, "req-"+name, 3))
@@ -88,6 +94,13 @@ func furnished(t testing.TB) *world {
 	w.placed(over, "w2", 1)
 	w.must(killApp(over))
 	w.must(leave("w3", 1))
+	d := w.must(submitDriver(driverOf(true))).Driver
+	if d != sampleDriver {
+		t.Fatalf("the sample driver is %s, the samples say %s", d, sampleDriver)
+	}
+	w.must(placeDrivers(driverPlacement(d, "w1", 1)))
+	w.must(submitDriver(fullDriverSpec()))
+	w.must(killDriver(w.must(submitDriver(driverOf(false))).Driver))
 	w.must(createToken("ann", model.RoleSubmitter, 0))
 	w.must(createToken("op", model.RoleOperator, 60_000))
 	w.must(recordAudit(&model.AuditLine{Action: "KillApp", Outcome: model.AuditRefused, Count: 3}))

@@ -54,6 +54,9 @@ const (
 	RejectUnknownToken    Rejection = "UNKNOWN_TOKEN"
 	RejectTokenExists     Rejection = "TOKEN_EXISTS"
 	RejectTooMany         Rejection = "TOO_MANY"
+	RejectUnknownDriver   Rejection = "UNKNOWN_DRIVER"
+	RejectDriverEnded     Rejection = "DRIVER_ENDED"
+	RejectAttempt         Rejection = "STALE_ATTEMPT"
 )
 
 // Rejections lists them all, RejectNone excluded.
@@ -64,7 +67,7 @@ func Rejections() []Rejection {
 		RejectUnknownExecutor, RejectDoesNotFit, RejectOverTarget, RejectOverCores, RejectBlocked,
 		RejectTransition, RejectUnknownSetting, RejectInitialised, RejectUnknownMaster,
 		RejectMasterRemoved, RejectNotOwner, RejectCertificate, RejectUnknownToken, RejectTokenExists,
-		RejectTooMany,
+		RejectTooMany, RejectUnknownDriver, RejectDriverEnded, RejectAttempt,
 	}
 }
 
@@ -98,14 +101,14 @@ func (e *RejectedError) Unwrap() error {
 		return ErrInvalid
 	case RejectRequestExpired:
 		return ErrRequestExpired
-	case RejectUnknownApp, RejectUnknownWorker, RejectUnknownExecutor, RejectUnknownMaster, RejectUnknownToken:
+	case RejectUnknownApp, RejectUnknownWorker, RejectUnknownExecutor, RejectUnknownMaster, RejectUnknownToken, RejectUnknownDriver:
 		return ErrNotFound
-	case RejectAppEnded:
+	case RejectAppEnded, RejectDriverEnded:
 		return ErrEnded
 	case RejectBadToken:
 		return ErrUnauthenticated
 	case RejectWorkerNotAlive, RejectIncarnation, RejectEvidence, RejectDoesNotFit,
-		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised, RejectTokenExists:
+		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised, RejectTokenExists, RejectAttempt:
 		return ErrConflict
 	case RejectTooMany:
 		return ErrTooLarge

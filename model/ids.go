@@ -21,7 +21,8 @@ type AppID string
 // ExecutorID counts the executors of one application from 0; never reused.
 type ExecutorID int
 
-// ExecutorRef names one executor in the cluster.
+// ExecutorRef names one process of the cluster: an executor of an application,
+// or an attempt of a driver, whose id stands in App then (ADR 0035).
 type ExecutorRef struct {
 	App      AppID
 	Executor ExecutorID
@@ -39,7 +40,7 @@ func (r ExecutorRef) Compare(o ExecutorRef) int {
 	return cmp.Or(cmp.Compare(an, bn), cmp.Compare(r.App, o.App), cmp.Compare(r.Executor, o.Executor))
 }
 
-// ParseExecutorRef reads "app-…/N".
+// ParseExecutorRef reads "app-…/N" or "driver-…/N".
 func ParseExecutorRef(s string) (ExecutorRef, error) {
 	app, num, ok := strings.Cut(s, "/")
 	if !ok {
@@ -61,10 +62,10 @@ func AppIDFor(wallMilli int64, number uint64) AppID {
 	return AppID(fmt.Sprintf("app-%s-%04d", CompactUTC(wallMilli), number))
 }
 
-// Number returns the counter part of the id.
+// Number returns the counter part of the id, which may be that of a driver.
 func (a AppID) Number() (uint64, error) {
 	parts := strings.Split(string(a), "-")
-	if len(parts) != 3 || parts[0] != "app" || len(parts[1]) != 14 {
+	if len(parts) != 3 || (parts[0] != "app" && parts[0] != driverPrefix) || len(parts[1]) != 14 {
 		return 0, fmt.Errorf("application id %q: want app-YYYYMMDDhhmmss-N", string(a))
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 64)

@@ -54,6 +54,9 @@ type WorkerUp struct {
 	// is placed here. Soft: forgotten with the session or the leader, not
 	// answered.
 	Stopping *WorkerStopping
+	// Drain asks to take the worker out of service. Answered by
+	// WorkerDown.DrainOK.
+	Drain *DrainTerms
 }
 
 // Beat is answered with the same number.
@@ -96,6 +99,8 @@ type WorkerDown struct {
 	// RestartOK: RESTARTING is committed; the worker says "keep" to its keeper
 	// and ends.
 	RestartOK *RestartOK
+	// DrainOK answers WorkerUp.Drain.
+	DrainOK *DrainOK
 }
 
 // WorkerWelcome answers Hello once the registration is committed.
@@ -150,6 +155,11 @@ type Rehello struct {
 
 // LeaveOK says that LEFT is committed.
 type LeaveOK struct{}
+
+// DrainOK says that the worker is out of service, or why not.
+type DrainOK struct {
+	Refused string // "" = it is
+}
 
 // RestartOK says that RESTARTING is committed.
 type RestartOK struct{}

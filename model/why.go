@@ -142,3 +142,11 @@ const (
 	ResourceCores  = "cores"
 	ResourceMemory = "memory_mib"
 )
+
+// WaitingView is `hearth queue`: everything that waits, in the order in which
+// the scheduler looks at it, drivers first.
+type WaitingView struct {
+	Version   int       `json:"version"`
+	Staleness Staleness `json:"staleness"`
+	Waiting   []Why     `json:"waiting"` // their Staleness is zero
+}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -66,6 +67,23 @@ type Drain struct {
 	DeadlineTick int64
 	// IdleOnly: what runs is left to end by itself, and is not replaced before.
 	IdleOnly bool
+}
+
+// DrainTerms are what an order to drain says.
+type DrainTerms struct {
+	Reason string
+	// DeadlineMilli is after how much cluster clock what is left is ended; 0 =
+	// never.
+	DeadlineMilli int64
+	IdleOnly      bool // as Drain.IdleOnly
+}
+
+// Validate checks the terms; errors wrap ErrInvalid.
+func (t DrainTerms) Validate() error {
+	if t.DeadlineMilli < 0 || t.DeadlineMilli > MaxDrainMilli {
+		return fmt.Errorf("%w: a deadline of %d ms: must be between 0 (none) and %d", ErrInvalid, t.DeadlineMilli, int64(MaxDrainMilli))
+	}
+	return nil
 }
 
 // Due reports whether the deadline has passed.
