@@ -72,7 +72,7 @@ func passing(e *model.Executor) bool {
 	switch e.State {
 	case model.ExecutorPlaced, model.ExecutorLaunching:
 		return true
-	case model.ExecutorRunning, model.ExecutorKilling, model.ExecutorStuck,
+	case model.ExecutorRunning, model.ExecutorDecommissioning, model.ExecutorKilling, model.ExecutorStuck,
 		model.ExecutorExited, model.ExecutorFailed, model.ExecutorKilled, model.ExecutorLost:
 	}
 	return false

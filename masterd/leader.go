@@ -198,6 +198,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 		"scheduler":   l.runScheduler,
 		"liveness":    l.runLiveness,
 		"deadlines":   l.runDeadlines,
+		"drains":      l.runDrains,
 		"membership":  l.runMembership,
 		"quarantine":  l.runQuarantine,
 		"autopilot":   m.runAutopilot,

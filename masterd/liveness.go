@@ -188,7 +188,7 @@ func (l *leadership) judgeWorkerLocked(s *workerSeat, w *model.Worker, now time.
 		return d.says(model.WorkerDead, "no answered beat for %s", timeout)
 	case s.session != nil:
 		l.warnDetectorLocked(s)
-		if w.State != model.WorkerAlive {
+		if !w.State.Up() {
 			return d.says(model.WorkerAlive, "")
 		}
 	case w.State != model.WorkerUnreachable && now-s.closed > unreachableAfter && now > min(timeout, inventoryWait):

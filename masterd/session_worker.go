@@ -178,6 +178,8 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 			err = s.restart(ctx, up.Restart.WindowMilli)
 		case up.Stopping != nil:
 			s.l.stoppingWorker(s.hello.Worker)
+		case up.Drain != nil:
+			err = s.drain(ctx, *up.Drain)
 		default:
 			err = fmt.Errorf("%w: a worker session's message has no known content", model.ErrInvalid)
 		}

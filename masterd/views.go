@@ -104,7 +104,7 @@ func workerViews(v *fsm.View) []model.WorkerView {
 	out := []model.WorkerView{}
 	v.Workers(func(w *model.Worker) bool {
 		u := v.Usage(w.ID)
-		out = append(out, model.WorkerView{
+		out = append(out, withFree(w, model.WorkerView{
 			ID: w.ID, State: w.State, Active: !w.State.Gone(), Reason: w.StateReason,
 			Hostname: w.Offer.Hostname, GRPCAddr: w.Offer.GRPCAddr, SerfAddr: w.Offer.SerfAddr, HTTPAddr: w.Offer.HTTPAddr,
 			Incarnation: w.Incarnation,
@@ -113,11 +113,21 @@ func workerViews(v *fsm.View) []model.WorkerView {
 			Resources: emptyIfNil(w.Offer.Resources), ResourcesUsed: emptyIfNil(u.Resources),
 			Labels: labels(w.Offer.Labels), Executors: u.Executors,
 			RegisteredWall: model.RFC3339(w.RegisteredWall), Version: w.Offer.Version,
-			RestartLeft: restartLeft(v, w),
-		})
+			RestartLeft: restartLeft(v, w), Drain: drainView(v, w),
+			CoresTotal: w.Offer.CoresTotal, MemoryTotalMiB: w.Offer.MemoryTotalMiB,
+			MemoryReservedMiB: max(0, w.Offer.MemoryTotalMiB-w.Offer.MemoryMiB), MemoryHostUsedMiB: -1,
+		}))
 		return true
 	})
 	return out
+}
+
+// withFree adds what can be placed on the worker now.
+func withFree(w *model.Worker, view model.WorkerView) model.WorkerView {
+	if w.State == model.WorkerAlive && !w.Overcommitted {
+		view.CoresFree, view.MemoryFreeMiB = max(0, view.Cores-view.CoresUsed), max(0, view.MemoryMiB-view.MemoryUsedMiB)
+	}
+	return view
 }
 
 // restartLeft is how long a RESTARTING worker may still be away, in ms, as far

@@ -83,6 +83,8 @@ Cluster/KillApp              m       s o C
 Cluster/KillExecutors        m       s o C
 Cluster/FinishApp            m   c v s o C
 Cluster/SetTargets           m   c v s o C
+Cluster/DrainWorkers         m         o C
+Cluster/UndrainWorkers       m         o C
 Cluster/SetSettings          m         o C
 Cluster/RemoveMaster         m         o C
 Cluster/TransferLeadership   m         o C
@@ -91,12 +93,15 @@ Access/RevokeToken           m         o C
 Access/Tokens                m         o C
 Access/Audit                 m         o C
 Access/RecordAudit           m
+Explain/Why                  m     v s o C
+Explain/Waiting              m     v s o C
 WorkerSessions/Session         w
 DriverSessions/Session       m   c v s o C
 Peer/Promise                 m
 Peer/PeerStats               m
 Peer/ReportHash              m
 Peer/LeaderGone              m
+Peer/Prove                   m
 Worker/Identify              m
 Worker/ReadLog               m
 Executors/Session            m w c v s o C

@@ -106,6 +106,18 @@ func (c *clusterClient) SetSettings(ctx context.Context, call CallInfo, values m
 	return err
 }
 
+// DrainWorkers calls ClusterService.DrainWorkers.
+func (c *clusterClient) DrainWorkers(ctx context.Context, call CallInfo, req DrainRequest) (DrainReply, error) {
+	out, err := order(withCall(ctx, c.conn, call), c.pb.DrainWorkers, drainRequestToWire(req))
+	return drainReplyFromWire(out), err
+}
+
+// UndrainWorkers calls ClusterService.UndrainWorkers.
+func (c *clusterClient) UndrainWorkers(ctx context.Context, call CallInfo, workers WorkerChoice) (DrainReply, error) {
+	out, err := order(withCall(ctx, c.conn, call), c.pb.UndrainWorkers, &pb.UndrainWorkersRequest{Workers: workerChoiceToWire(workers)})
+	return drainReplyFromWire(out), err
+}
+
 // RaftServers calls ClusterService.RaftServers.
 func (c *clusterClient) RaftServers(ctx context.Context) ([]model.MasterView, error) {
 	out, err := ask(ctx, c.pb.RaftServers, &pb.Empty{})

@@ -96,6 +96,26 @@ func (s *clusterServer) SetSettings(ctx context.Context, in *pb.SetSettingsReque
 	return &pb.Empty{}, s.svc.SetSettings(ctx, callInfo(ctx), in.GetValues())
 }
 
+// DrainWorkers serves ClusterService.DrainWorkers.
+func (s *clusterServer) DrainWorkers(ctx context.Context, in *pb.DrainWorkersRequest) (*pb.DrainReply, error) {
+	req := drainRequestFromWire(in)
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	out, err := s.svc.DrainWorkers(ctx, callInfo(ctx), req)
+	return drainReplyToWire(out), err
+}
+
+// UndrainWorkers serves ClusterService.UndrainWorkers.
+func (s *clusterServer) UndrainWorkers(ctx context.Context, in *pb.UndrainWorkersRequest) (*pb.DrainReply, error) {
+	workers := workerChoiceFromWire(in.GetWorkers())
+	if err := workers.Validate(); err != nil {
+		return nil, err
+	}
+	out, err := s.svc.UndrainWorkers(ctx, callInfo(ctx), workers)
+	return drainReplyToWire(out), err
+}
+
 // RaftServers serves ClusterService.RaftServers.
 func (s *clusterServer) RaftServers(ctx context.Context, _ *pb.Empty) (*pb.RaftServersReply, error) {
 	out, err := s.svc.RaftServers(ctx)

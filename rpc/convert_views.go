@@ -67,7 +67,9 @@ func workerViewToWire(v model.WorkerView) *pb.WorkerView {
 		Cores: int64(v.Cores), CoresUsed: int64(v.CoresUsed), MemoryMib: v.MemoryMiB, MemoryUsedMib: v.MemoryUsedMiB,
 		Resources: resourcesToWire(v.Resources), ResourcesUsed: resourcesToWire(v.ResourcesUsed), Labels: v.Labels,
 		Executors: int64(v.Executors), RegisteredAt: v.RegisteredWall, BuildVersion: v.Version,
-		RestartLeftMs: v.RestartLeft,
+		RestartLeftMs: v.RestartLeft, Drain: drainViewToWire(v.Drain),
+		CoresFree: int64(v.CoresFree), MemoryFreeMib: v.MemoryFreeMiB, CoresTotal: int64(v.CoresTotal), MemoryTotalMib: v.MemoryTotalMiB,
+		MemoryReservedMib: v.MemoryReservedMiB, MemoryHostUsedMib: v.MemoryHostUsedMiB,
 	}
 }
 
@@ -80,7 +82,9 @@ func workerViewFromWire(v *pb.WorkerView) model.WorkerView {
 		Resources:     orEmpty(resourcesFromWire[map[string][]string](v.GetResources())),
 		ResourcesUsed: orEmpty(resourcesFromWire[map[string][]string](v.GetResourcesUsed())),
 		Labels:        orEmpty(v.GetLabels()), Executors: int(v.GetExecutors()), RegisteredWall: v.GetRegisteredAt(), Version: v.GetBuildVersion(),
-		RestartLeft: v.GetRestartLeftMs(),
+		RestartLeft: v.GetRestartLeftMs(), Drain: drainViewFromWire(v.GetDrain()),
+		CoresFree: int(v.GetCoresFree()), MemoryFreeMiB: v.GetMemoryFreeMib(), CoresTotal: int(v.GetCoresTotal()), MemoryTotalMiB: v.GetMemoryTotalMib(),
+		MemoryReservedMiB: v.GetMemoryReservedMib(), MemoryHostUsedMiB: v.GetMemoryHostUsedMib(),
 	}
 }
 

@@ -31,6 +31,8 @@ func workerUpToWire(m model.WorkerUp) *pb.WorkerUp {
 		return &pb.WorkerUp{Kind: &pb.WorkerUp_Restart{Restart: &pb.WorkerRestart{WindowMs: m.Restart.WindowMilli}}}
 	case m.Stopping != nil:
 		return &pb.WorkerUp{Kind: &pb.WorkerUp_Stopping{Stopping: &pb.WorkerStopping{}}}
+	case m.Drain != nil:
+		return &pb.WorkerUp{Kind: &pb.WorkerUp_Drain{Drain: drainTermsToWire(m.Drain)}}
 	}
 	return &pb.WorkerUp{}
 }
@@ -52,6 +54,8 @@ func workerUpFromWire(m *pb.WorkerUp) (model.WorkerUp, bool) {
 		return model.WorkerUp{Restart: &model.WorkerRestart{WindowMilli: k.Restart.GetWindowMs()}}, true
 	case *pb.WorkerUp_Stopping:
 		return model.WorkerUp{Stopping: &model.WorkerStopping{}}, true
+	case *pb.WorkerUp_Drain:
+		return model.WorkerUp{Drain: drainTermsFromWire(k.Drain)}, true
 	}
 	return model.WorkerUp{}, false
 }
@@ -60,6 +64,7 @@ func offerToWire(o model.Offer) *pb.Offer {
 	return &pb.Offer{
 		Hostname: o.Hostname, GrpcAddr: o.GRPCAddr, SerfAddr: o.SerfAddr, HttpAddr: o.HTTPAddr, Cores: int64(o.Cores),
 		MemoryMib: o.MemoryMiB, Resources: resourcesToWire(o.Resources), Labels: o.Labels, Version: o.Version,
+		CoresTotal: int64(o.CoresTotal), MemoryTotalMib: o.MemoryTotalMiB,
 	}
 }
 
@@ -68,6 +73,7 @@ func offerFromWire(o *pb.Offer) model.Offer {
 		Hostname: o.GetHostname(), GRPCAddr: o.GetGrpcAddr(), SerfAddr: o.GetSerfAddr(), HTTPAddr: o.GetHttpAddr(),
 		Cores: int(o.GetCores()), MemoryMiB: o.GetMemoryMib(), Resources: resourcesFromWire[model.Resources](o.GetResources()),
 		Labels: o.GetLabels(), Version: o.GetVersion(),
+		CoresTotal: int(o.GetCoresTotal()), MemoryTotalMiB: o.GetMemoryTotalMib(),
 	}
 }
 
@@ -130,6 +136,8 @@ func workerDownToWire(m model.WorkerDown) *pb.WorkerDown {
 		out.Kind = &pb.WorkerDown_LeaveOk{LeaveOk: &pb.LeaveOK{}}
 	case m.RestartOK != nil:
 		out.Kind = &pb.WorkerDown_RestartOk{RestartOk: &pb.RestartOK{}}
+	case m.DrainOK != nil:
+		out.Kind = &pb.WorkerDown_DrainOk{DrainOk: &pb.DrainOK{Refused: m.DrainOK.Refused}}
 	}
 	return out
 }
@@ -163,6 +171,8 @@ func workerDownFromWire(m *pb.WorkerDown) (model.WorkerDown, bool) {
 		return model.WorkerDown{LeaveOK: &model.LeaveOK{}}, true
 	case *pb.WorkerDown_RestartOk:
 		return model.WorkerDown{RestartOK: &model.RestartOK{}}, true
+	case *pb.WorkerDown_DrainOk:
+		return model.WorkerDown{DrainOK: &model.DrainOK{Refused: k.DrainOk.GetRefused()}}, true
 	}
 	return model.WorkerDown{}, false
 }

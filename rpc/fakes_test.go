@@ -82,6 +82,14 @@ func (f *fakeServices) KillExecutors(context.Context, CallInfo, KillExecutorsReq
 
 func (f *fakeServices) SetTargets(context.Context, CallInfo, SetTargetsRequest) error { return nil }
 
+func (f *fakeServices) DrainWorkers(context.Context, CallInfo, DrainRequest) (DrainReply, error) {
+	return DrainReply{}, nil
+}
+
+func (f *fakeServices) UndrainWorkers(context.Context, CallInfo, WorkerChoice) (DrainReply, error) {
+	return DrainReply{}, nil
+}
+
 func (f *fakeServices) SetSettings(context.Context, CallInfo, map[string]string) error { return nil }
 
 func (f *fakeServices) RemoveMaster(context.Context, CallInfo, model.MasterID) error { return nil }
@@ -91,6 +99,12 @@ func (f *fakeServices) TransferLeadership(context.Context, model.MasterID) error
 func (f *fakeServices) Apps(context.Context, AppsRequest) (AppsReply, error) { return AppsReply{}, nil }
 
 func (f *fakeServices) Workers(context.Context) (WorkersReply, error) { return WorkersReply{}, nil }
+
+func (f *fakeServices) Why(context.Context, string) (model.Why, error) { return model.Why{}, nil }
+
+func (f *fakeServices) Waiting(context.Context) (model.WaitingView, error) {
+	return model.WaitingView{}, nil
+}
 
 func (f *fakeServices) Settings(context.Context) (model.Settings, error) {
 	return model.Settings{}, nil
@@ -127,6 +141,10 @@ func (f *fakeServices) PeerStats(context.Context) (PeerStatsReply, error) {
 
 func (f *fakeServices) LeaderGone(_ context.Context, req LeaderGoneRequest) (LeaderGoneReply, error) {
 	return LeaderGoneReply{ID: "fake", Gone: true, Reason: string(req.From), LastIndex: req.LastIndex, LastTerm: req.LastTerm}, nil
+}
+
+func (f *fakeServices) Prove(_ context.Context, req ProveRequest) (ProveReply, error) {
+	return ProveReply{Master: model.Master{ID: "fake"}, Signature: req.Nonce}, nil
 }
 
 func (f *fakeServices) ReportHash(context.Context, HashReport) (HashVerdict, error) {
@@ -202,7 +220,7 @@ func (f *fakeServices) Audit(context.Context, AuditRequest) (AuditReply, error) 
 func (f *fakeServices) RecordAudit(context.Context, RecordAuditRequest) error { return nil }
 
 func allServices(f *fakeServices) Services {
-	return Services{Access: f, Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f}
+	return Services{Access: f, Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f, Explain: f}
 }
 
 // fakeLeader is a LeaderInfo that a test changes.

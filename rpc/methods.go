@@ -41,6 +41,8 @@ func methodTable() map[string]method {
 	command := method{by: byLeader, changes: true, identified: true, proposal: true, reply: empty}
 	remove := command
 	remove.proposal = false // it reads the membership
+	drain := remove         // it reads which workers there are
+	drain.reply = func() proto.Message { return &pb.DrainReply{} }
 	register := command
 	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
 	return map[string]method{
@@ -55,6 +57,9 @@ func methodTable() map[string]method {
 		pb.Cluster_SetTargets_FullMethodName:    command,
 		pb.Cluster_SetSettings_FullMethodName:   command,
 		pb.Cluster_RemoveMaster_FullMethodName:  remove,
+
+		pb.Cluster_DrainWorkers_FullMethodName:   drain,
+		pb.Cluster_UndrainWorkers_FullMethodName: drain,
 
 		pb.Cluster_TransferLeadership_FullMethodName: {by: byLeader, changes: true, reply: empty},
 		pb.Cluster_RaftServers_FullMethodName: {
@@ -85,6 +90,9 @@ func methodTable() map[string]method {
 		// It is made again by its maker, with more lines.
 		pb.Access_RecordAudit_FullMethodName: {by: byAny},
 
+		pb.Explain_Why_FullMethodName:     {by: byAny},
+		pb.Explain_Waiting_FullMethodName: {by: byAny},
+
 		pb.WorkerSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 		pb.DriverSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 
@@ -92,6 +100,7 @@ func methodTable() map[string]method {
 		pb.Peer_PeerStats_FullMethodName:  {by: byAny},
 		pb.Peer_ReportHash_FullMethodName: {by: byAny},
 		pb.Peer_LeaderGone_FullMethodName: {by: byAny},
+		pb.Peer_Prove_FullMethodName:      {by: byAny},
 
 		pb.Worker_Identify_FullMethodName: {by: byAny},
 		pb.Worker_ReadLog_FullMethodName:  {by: byAny, long: true},

@@ -67,6 +67,8 @@ func ruleTable() map[string]rule {
 
 		pb.Cluster_SetSettings_FullMethodName:        operator,
 		pb.Cluster_RemoveMaster_FullMethodName:       operator,
+		pb.Cluster_DrainWorkers_FullMethodName:       operator,
+		pb.Cluster_UndrainWorkers_FullMethodName:     operator,
 		pb.Cluster_TransferLeadership_FullMethodName: changed,
 		pb.Cluster_ChangeGossipKeys_FullMethodName:   changed,
 
@@ -76,6 +78,9 @@ func ruleTable() map[string]rule {
 		pb.Access_Audit_FullMethodName:       operator,
 		pb.Access_RecordAudit_FullMethodName: masters,
 
+		pb.Explain_Why_FullMethodName:     viewer,
+		pb.Explain_Waiting_FullMethodName: viewer,
+
 		pb.WorkerSessions_Session_FullMethodName: worker,
 		pb.DriverSessions_Session_FullMethodName: session,
 
@@ -83,6 +88,7 @@ func ruleTable() map[string]rule {
 		pb.Peer_PeerStats_FullMethodName:  masters,
 		pb.Peer_ReportHash_FullMethodName: masters,
 		pb.Peer_LeaderGone_FullMethodName: masters,
+		pb.Peer_Prove_FullMethodName:      masters,
 
 		pb.Worker_Identify_FullMethodName: masters,
 		pb.Worker_ReadLog_FullMethodName:  masters,

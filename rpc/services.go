@@ -60,6 +60,13 @@ type ClusterService interface {
 	Settings(ctx context.Context) (model.Settings, error)
 	SetSettings(ctx context.Context, call CallInfo, values map[string]string) error
 
+	// DrainWorkers takes workers out of service, all or none, and answers which
+	// (leader-only). Naming one that is drained gives it new terms.
+	DrainWorkers(ctx context.Context, call CallInfo, req DrainRequest) (DrainReply, error)
+	// UndrainWorkers puts workers into service again, all or none (leader-only).
+	// One that is in service stays so.
+	UndrainWorkers(ctx context.Context, call CallInfo, workers WorkerChoice) (DrainReply, error)
+
 	// RaftServers lists the voters and non-voters (leader-only).
 	RaftServers(ctx context.Context) ([]model.MasterView, error)
 	// TransferLeadership moves leadership; "" = the best follower (leader-only).
@@ -253,6 +260,22 @@ type PeerService interface {
 	// leader dead, or the leader silent (design 6, ADR 0032). The answer takes
 	// two dials, or a quarter of the election time-out, at most.
 	LeaderGone(ctx context.Context, req LeaderGoneRequest) (LeaderGoneReply, error)
+	// Prove asks who answers at an address: gossip's word is not enough to
+	// believe that a master is there (ADR 0040).
+	Prove(ctx context.Context, req ProveRequest) (ProveReply, error)
+}
+
+// ProveRequest asks for a proof that was made for this question.
+type ProveRequest struct {
+	Nonce []byte // 32 random bytes
+}
+
+// ProveReply is what a master says of itself: id, addresses but that of gossip,
+// version and key.
+type ProveReply struct {
+	Master    model.Master
+	Cluster   model.ClusterIdentity // zero: none yet
+	Signature []byte                // by Master.Key over all of it and the nonce
 }
 
 // LeaderGoneRequest names a leader that is taken for dead.
@@ -338,15 +361,22 @@ type ExecutorHub interface {
 }
 
 // ExecutorSessionStream is the driver's view of one executor's stream. Send
-// may be called from one goroutine at a time, beside Recv.
+// and SendFrames may be called from one goroutine at a time, beside Recv. They
+// block while the executor does not read.
 type ExecutorSessionStream interface {
 	Send(model.ExecutorDown) error
+	SendFrames(*Frames) error
 	Recv() (model.ExecutorUp, error)
+	// Free takes back the list of results of a message from Recv, but not what the
+	// results hold. It may be called beside everything else.
+	Free([]model.TaskResult)
 }
 
-// ExecutorSessionClient is the executor's end of its stream.
+// ExecutorSessionClient is the executor's end of its stream. As above; the list of
+// tasks from Recv, but not what they hold, is valid until the next call.
 type ExecutorSessionClient interface {
 	Send(model.ExecutorUp) error
+	SendFrames(*Frames) error
 	Recv() (model.ExecutorDown, error)
 	Close() error
 }
