@@ -62,8 +62,10 @@ type Master struct {
 	// (by sinceStart), or when this process started.
 	promiseSeen atomic.Int64
 
-	// directory is what gossip last said of the masters.
-	directory atomic.Pointer[map[model.MasterID]gossip.Tags]
+	// claims proves what gossip says of masters; directory is what is known of
+	// where they are, see refreshDirectory.
+	claims    *claims
+	directory atomic.Pointer[map[model.MasterID]place]
 
 	ready  chan struct{}
 	onceRd sync.Once
@@ -96,6 +98,7 @@ func New(cfg Config, deps Deps) (*Master, error) {
 		hash:   newHashLog(),
 		ready:  make(chan struct{}),
 	}
+	m.claims = newClaims(m)
 	m.access = &access{m: m, required: m.cfg.TokensRequired, notes: newAuditBook()}
 	steps := m.steps()
 	for n, s := range steps {
@@ -214,6 +217,7 @@ func (m *Master) openServices() error {
 		Drivers: sessionService{m},
 		Peer:    peerService{m},
 		Access:  accessService{m},
+		Explain: explainService{m},
 	})
 	return nil
 }
@@ -235,6 +239,7 @@ func (m *Master) Run(ctx context.Context) error {
 	// then.
 	g.Add("gossip", m.runGossip, nil)
 	g.Add("gossip events", m.watchGossip, nil)
+	g.Add("proofs", m.claims.run, nil)
 	g.Add("identity", m.keepIdentity, nil)
 	g.Add("bootstrap", m.bootstrap, nil)
 	g.Add("hash reports", m.reportHashes, nil)
@@ -302,5 +307,6 @@ func (m *Master) record() model.Master {
 		SerfAddr: m.SerfAddr(),
 		HTTPAddr: m.HTTPAddr(),
 		Version:  m.cfg.Version,
+		Key:      m.id.PublicKey(),
 	}
 }

@@ -50,6 +50,7 @@ type Services struct {
 	Executors ExecutorHub
 	Content   ContentService
 	Access    AccessService
+	Explain   ExplainService
 }
 
 // Server serves gRPC on one listener.
@@ -61,6 +62,9 @@ type Server struct {
 	rules   map[string]rule
 	fwd     *forwarder
 	held    holds
+	// executors serves what comes over direct, the streams that are not gRPC's.
+	executors ExecutorHub
+	direct    sessions
 
 	stopping context.Context //nolint:containedctx // not a call's: ends when Run begins to stop
 	stop     context.CancelFunc
@@ -88,9 +92,15 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 	if cfg.Observe != nil { // chained in front: it sees what callers see
 		opts = append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(observeUnary(cfg.Observe)), grpc.ChainStreamInterceptor(observeStream(cfg.Observe))}, opts...)
 	}
-	if cfg.TLS != nil {
+	switch {
+	case cfg.TLS != nil && services.Executors != nil:
+		direct := cfg.TLS.Clone()
+		direct.NextProtos = []string{executorProtocol}
+		opts = append(opts, grpc.Creds(directCredentials{credentials.NewTLS(direct), s}))
+	case cfg.TLS != nil:
 		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
 	}
+	s.executors = services.Executors
 	s.grpc = grpc.NewServer(opts...)
 	s.register(services)
 	return s
@@ -118,6 +128,9 @@ func (s *Server) register(v Services) {
 	if v.Access != nil {
 		pb.RegisterAccessServer(s.grpc, &accessServer{svc: v.Access})
 	}
+	if v.Explain != nil {
+		pb.RegisterExplainServer(s.grpc, &explainServer{svc: v.Explain})
+	}
 	if v.Content != nil {
 		pb.RegisterContentServer(s.grpc, &contentServer{svc: v.Content})
 	}
@@ -131,6 +144,7 @@ func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 // an error at once for a method without a rule of who may call it. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.fwd.close()
+	defer s.direct.close()
 	defer s.stop()
 	if err := unruled(s.grpc.GetServiceInfo(), s.rules); err != nil {
 		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.cfg.Listener.Close())
