@@ -23,7 +23,7 @@ var (
 type conn struct {
 	out    outbox
 	cancel context.CancelCauseFunc
-	msgs   []model.ExecutorDown // of flush
+	free   func([]model.TaskResult) // takes a list of results back
 	chunks chan model.OutputChunk
 	fetch  fetchList
 }
@@ -38,64 +38,82 @@ type outbox struct {
 	batch    int // bounds the tasks in one message
 	welcome  *model.ExecutorWelcome
 	beat     *model.Beat
-	acks     []model.TaskID
-	tasks    []model.ExecTask
-	// spareAcks and spareTasks are what was drained last.
-	spareAcks  []model.TaskID
-	spareTasks []model.ExecTask
-	cancels    []model.TaskID
-	fetch      *model.OutputFetch
-	stop       bool
-	wake       chan struct{}
+	// frames are calls and acknowledgements, encoded; spare is the memory of those
+	// that were drained last.
+	frames, spare *rpc.Frames
+	tasks         []model.ExecTask // processes, and calls that are sent again
+	cancels       []model.TaskID
+	fetch         *model.OutputFetch
+	stop          bool
+	wake          chan struct{}
 }
 
 func (o *outbox) put(fill func(*outbox)) {
 	o.mu.Lock()
 	fill(o)
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
+	ring(o.wake)
+}
+
+// add encodes acknowledgements and calls. An acknowledgement of an old attempt
+// comes before a new attempt of the same task.
+func (o *outbox) add(acks []model.TaskID, tasks []*task) {
+	f := o.frames
+	if len(acks) > 0 && (!o.together || len(tasks) == 0) {
+		f.Begin()
+		f.Acks(acks)
+		f.End()
+		acks = nil
+	}
+	for len(tasks) > 0 {
+		f.Begin()
+		f.Acks(acks)
+		n := 0
+		for acks = nil; n < len(tasks) && n < o.batch && f.MessageLen() < maxFrameBytes; n++ {
+			f.Call(&tasks[n].spec)
+		}
+		f.End()
+		tasks = tasks[n:]
 	}
 }
 
-// drain takes the messages in the order in which they must arrive: an
+// drained is what was in an outbox: before goes first, after last.
+type drained struct {
+	before, after []model.ExecutorDown
+	frames        *rpc.Frames // valid until the next drain
+}
+
+// drain takes everything, in the order in which it must arrive: an
 // acknowledgement of an old attempt before a new attempt of the same task, a
-// task before its cancellation. What the messages hold is valid until the next
-// drain.
-func (o *outbox) drain(out []model.ExecutorDown) []model.ExecutorDown {
+// task before its cancellation.
+func (o *outbox) drain() (d drained) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.welcome != nil {
-		out = append(out, model.ExecutorDown{Welcome: o.welcome})
+		d.before = append(d.before, model.ExecutorDown{Welcome: o.welcome})
 	}
 	if o.beat != nil {
-		out = append(out, model.ExecutorDown{BeatAck: o.beat})
+		d.before = append(d.before, model.ExecutorDown{BeatAck: o.beat})
 	}
-	acks := o.acks
-	if len(acks) > 0 && (!o.together || len(o.tasks) == 0) {
-		out = append(out, model.ExecutorDown{Ack: acks})
-		acks = nil
-	}
-	for tasks := o.tasks; len(tasks) > 0; acks = nil {
+	for tasks := o.tasks; len(tasks) > 0; {
 		n := min(o.batch, len(tasks))
-		out = append(out, model.ExecutorDown{Ack: acks, Tasks: tasks[:n:n]})
+		d.after = append(d.after, model.ExecutorDown{Tasks: tasks[:n:n]})
 		tasks = tasks[n:]
 	}
 	if len(o.cancels) > 0 {
-		out = append(out, model.ExecutorDown{Cancel: o.cancels})
+		d.after = append(d.after, model.ExecutorDown{Cancel: o.cancels})
 	}
 	if o.fetch != nil {
-		out = append(out, model.ExecutorDown{Fetch: o.fetch})
+		d.after = append(d.after, model.ExecutorDown{Fetch: o.fetch})
 	}
 	if o.stop {
-		out = append(out, model.ExecutorDown{Stop: true})
+		d.after = append(d.after, model.ExecutorDown{Stop: true})
 	}
-	o.welcome, o.beat, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, false
-	clear(o.spareTasks)
-	o.tasks, o.spareTasks = o.spareTasks[:0], o.tasks
-	o.acks, o.spareAcks = o.spareAcks[:0], o.acks
-	return out
+	o.welcome, o.beat, o.tasks, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, nil, false
+	d.frames = o.frames
+	o.spare.Reset()
+	o.frames, o.spare = o.spare, o.frames
+	return d
 }
 
 // Messages from streams to the loop.
@@ -132,7 +150,8 @@ func (h hub) ExecutorSession(parent context.Context, stream rpc.ExecutorSessionS
 	defer cancel(nil)
 	c := &conn{
 		cancel: cancel, chunks: make(chan model.OutputChunk, maxChunks),
-		out:   outbox{wake: make(chan struct{}, 1), batch: h.d.cfg.MaxBatch},
+		out:   outbox{wake: make(chan struct{}, 1), batch: h.d.cfg.MaxBatch, frames: new(rpc.Frames), spare: new(rpc.Frames)},
+		free:  stream.Free,
 		fetch: fetchList{wake: make(chan struct{}, 1)},
 	}
 	hello := make(chan model.ExecutorHello, 1)
@@ -248,12 +267,21 @@ func send(ctx context.Context, c *conn, stream rpc.ExecutorSessionStream, receiv
 
 // flush sends what is in the outbox.
 func (c *conn) flush(stream rpc.ExecutorSessionStream) error {
-	c.msgs = c.out.drain(c.msgs[:0])
-	for i := range c.msgs {
-		if err := stream.Send(c.msgs[i]); err != nil {
+	d := c.out.drain()
+	for i := range d.before {
+		if err := stream.Send(d.before[i]); err != nil {
 			return err
 		}
 	}
-	clear(c.msgs)
+	if d.frames.Len() > 0 {
+		if err := stream.SendFrames(d.frames); err != nil {
+			return err
+		}
+	}
+	for i := range d.after {
+		if err := stream.Send(d.after[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -33,7 +33,8 @@ type Driver struct {
 	// To the loop. wake has a value when there is something in intake or mail,
 	// or room in out.
 	wake   chan struct{}
-	intake intake
+	intake  intake
+	records recordPool
 	mail   mailbox
 	calls  chan func(*loop)
 	news   *inbox
@@ -170,32 +171,29 @@ func (d *Driver) Submit(ctx context.Context, t Task) (model.TaskID, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	rec := make([]task, 1)
-	rec[0].fill(&t)
-	if _, err := d.submit(ctx, rec); err != nil {
+	recs := d.records.get(1)
+	recs[0].fill(&t)
+	var id [1]model.TaskID
+	if _, err := d.submit(ctx, recs, id[:]); err != nil {
 		return 0, err
 	}
-	return rec[0].spec.ID, nil
+	return id[0], nil
 }
 
 // SubmitAll is Submit for many tasks, which costs less for each. It returns how
 // many were taken, all unless there is an error, and puts their numbers into
 // ids, which is nil or as long as tasks.
 func (d *Driver) SubmitAll(ctx context.Context, tasks []Task, ids []model.TaskID) (int, error) {
-	recs := make([]task, len(tasks)) // one piece of memory
 	for i := range tasks {
 		if err := tasks[i].check(); err != nil {
 			return 0, fmt.Errorf("task %d of %d: %w", i+1, len(tasks), err)
 		}
+	}
+	recs := d.records.get(len(tasks))
+	for i := range tasks {
 		recs[i].fill(&tasks[i])
 	}
-	n, err := d.submit(ctx, recs)
-	if ids != nil {
-		for i := range recs[:n] {
-			ids[i] = recs[i].spec.ID
-		}
-	}
-	return n, err
+	return d.submit(ctx, recs, ids)
 }
 
 // Cancel ends tasks: those that wait or run are reported as KILLED, those that

@@ -70,6 +70,10 @@ type byteStream struct {
 
 func (s *byteStream) Send(model.ExecutorDown) error { return nil }
 
+func (s *byteStream) SendFrames(*rpc.Frames) error { return nil }
+
+func (s *byteStream) Free([]model.TaskResult) {}
+
 func (s *byteStream) number() int64 {
 	n, size := binary.Varint(s.data)
 	if size <= 0 {

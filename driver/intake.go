@@ -21,12 +21,14 @@ type intake struct {
 	wake   chan<- struct{}
 }
 
-// put numbers tasks and takes as many as there is room for.
-func (in *intake) put(tasks []task) (taken int, space <-chan struct{}) {
+// put numbers tasks, one after the other from first on, and takes as many as there
+// is room for. What it takes is the loop's.
+func (in *intake) put(tasks []task) (first model.TaskID, taken int, space <-chan struct{}) {
 	in.mu.Lock()
 	if !in.shut {
 		taken = max(0, min(len(tasks), MaxQueued-in.queued-len(in.tasks)))
 	}
+	first = in.last + 1
 	for i := range tasks[:taken] {
 		in.last++
 		tasks[i].spec.ID = in.last
@@ -42,7 +44,7 @@ func (in *intake) put(tasks []task) (taken int, space <-chan struct{}) {
 	if taken > 0 {
 		ring(in.wake)
 	}
-	return taken, space
+	return first, taken, space
 }
 
 // drain takes the new tasks. The result is valid until the next drain.
@@ -75,10 +77,14 @@ func (in *intake) close() {
 	in.shut = true
 }
 
-// submit hands over all tasks, in order, waiting for room where there is none.
-func (d *Driver) submit(ctx context.Context, tasks []task) (taken int, err error) {
+// submit hands over all tasks, in order, waiting for room where there is none. What
+// it has taken is the loop's, and its numbers are in ids, if that is not nil.
+func (d *Driver) submit(ctx context.Context, tasks []task, ids []model.TaskID) (taken int, err error) {
 	for {
-		n, space := d.intake.put(tasks[taken:])
+		first, n, space := d.intake.put(tasks[taken:])
+		for i := 0; ids != nil && i < n; i++ {
+			ids[taken+i] = first + model.TaskID(i) //nolint:gosec // an index
+		}
 		if taken += n; taken == len(tasks) {
 			select {
 			case <-d.done: // nobody looks at them any more

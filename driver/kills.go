@@ -14,8 +14,8 @@ import (
 	"github.com/hearthd/hearth/rpc"
 )
 
-// killList tells the leader of executors that the driver has given up: they
-// hold cores that a replacement could use. An executor stays on the list until
+// killList tells the leader of executors that the driver has given up, or needs
+// no more on a drained worker: they hold cores that others could use. An executor stays on the list until
 // the leader has taken the kill or says by itself that it has ended, however
 // long nobody leads; so the list is bounded by the executors that there were.
 // Safe for concurrent use.
@@ -24,16 +24,21 @@ type killList struct {
 
 	mu   sync.Mutex
 	ids  []model.ExecutorID
+	why  map[model.ExecutorID]string
 	wake chan struct{}
 }
 
+// silentTooLong is the reason by which an executor ends that the driver has lost.
+const silentTooLong = "lost to its driver: silent for longer than its time-out"
+
 func newKillList() *killList {
-	return &killList{timeout: killTimeout, retry: killRetry, wake: make(chan struct{}, 1)}
+	return &killList{timeout: killTimeout, retry: killRetry, why: make(map[model.ExecutorID]string), wake: make(chan struct{}, 1)}
 }
 
-func (k *killList) add(id model.ExecutorID) {
+func (k *killList) add(id model.ExecutorID, reason string) {
 	k.mu.Lock()
 	k.ids = append(k.ids, id)
+	k.why[id] = reason
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
@@ -46,19 +51,32 @@ func (k *killList) drop(ids ...model.ExecutorID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ids = slices.DeleteFunc(k.ids, func(id model.ExecutorID) bool { return slices.Contains(ids, id) })
+	for _, id := range ids {
+		delete(k.why, id)
+	}
 }
 
-func (k *killList) pending() []model.ExecutorID {
+// pending lists the executors that are to end for the reason of the first.
+func (k *killList) pending() (ids []model.ExecutorID, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.ids)
+	if len(k.ids) == 0 {
+		return nil, ""
+	}
+	reason = k.why[k.ids[0]]
+	for _, id := range k.ids {
+		if k.why[id] == reason {
+			ids = append(ids, id)
+		}
+	}
+	return ids, reason
 }
 
 // run sends what is on the list until ctx ends.
 func (k *killList) run(ctx context.Context, c *client.Client, app model.AppID, log hclog.Logger) {
 	told := false // that the leader cannot be told
 	for {
-		ids := k.pending()
+		ids, reason := k.pending()
 		if len(ids) == 0 {
 			told = false
 			select {
@@ -68,18 +86,18 @@ func (k *killList) run(ctx context.Context, c *client.Client, app model.AppID, l
 			}
 			continue
 		}
-		err := k.send(ctx, c, app, ids)
+		err := k.send(ctx, c, app, ids, reason)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			k.drop(ids...)
 		case finalAnswer(err):
-			log.Warn("the leader refuses to end lost executors", "executors", ids, "err", err)
+			log.Warn("the leader refuses to end executors", "executors", ids, "err", err)
 			k.drop(ids...)
 		default:
 			if !told {
-				log.Warn("no leader can be told of lost executors yet, trying on", "executors", ids, "err", err)
+				log.Warn("no leader can be told which executors are to end yet, trying on", "executors", ids, "err", err)
 				told = true
 			}
 			t := time.NewTimer(k.retry)
@@ -92,11 +110,11 @@ func (k *killList) run(ctx context.Context, c *client.Client, app model.AppID, l
 	}
 }
 
-func (k *killList) send(ctx context.Context, c *client.Client, app model.AppID, ids []model.ExecutorID) error {
+func (k *killList) send(ctx context.Context, c *client.Client, app model.AppID, ids []model.ExecutorID, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	return c.KillExecutors(ctx, rpc.KillExecutorsRequest{
-		App: app, Executors: ids, Reason: "lost to its driver: silent for longer than its time-out",
+		App: app, Executors: ids, Reason: reason,
 	})
 }
 

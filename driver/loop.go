@@ -85,8 +85,10 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 			if ended := l.readNews(); ended != nil {
 				return l.endedBy(*ended)
 			}
+			l.decommission()
 		case <-tick.C:
 			l.age(time.Now())
+			l.decommission()
 			for _, m := range l.order {
 				m.ackNow = len(m.acks) > 0
 				l.touch(m)
@@ -176,9 +178,7 @@ func (l *loop) takeSubmitted() {
 // and to each executor all tasks and acknowledgements.
 func (l *loop) endTurn() {
 	if len(l.ended) > 0 {
-		l.d.out.add(l.ended)
-		clear(l.ended)
-		l.ended = l.ended[:0]
+		l.ended = l.d.out.add(l.ended)
 	}
 	l.dispatch()
 	l.d.intake.left(l.waiting())
@@ -205,6 +205,7 @@ func (l *loop) handle(msg any) {
 		l.disconnect(m.c)
 		l.parked = slices.DeleteFunc(l.parked, func(p parked) bool { return p.c == m.c })
 	case upMsg:
+		defer m.c.free(m.up.Results)
 		e := l.byConn[m.c]
 		if e == nil {
 			return // replaced or lost: what it says comes again, or is void
@@ -241,9 +242,8 @@ func (l *loop) dispatch() {
 			if t == nil {
 				break
 			}
-			m.take(t)
+			m.give(t)
 			l.running++
-			m.batch = append(m.batch, t.spec)
 		}
 		l.touch(m)
 	}
@@ -288,6 +288,7 @@ func (l *loop) deliver(t *task, r Result) {
 	}
 	r.Tag, r.Reruns = t.tag, t.reruns
 	l.ended = append(l.ended, r)
+	l.d.records.put(t) // it may be another task's from here on
 }
 
 func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) + len(r.Value) }
@@ -354,6 +355,7 @@ func (l *loop) cancelTask(t *task) {
 	switch t.state {
 	case taskQueued:
 		l.unqueue(t)
+		t.slab = nil // a queue may refer to it for long
 		l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled before it ran")})
 	case taskRunning:
 		if t.cancelled {

@@ -14,6 +14,7 @@ type member struct {
 	ready   bool  // has proven itself once
 	suspect bool
 	retired bool // it was idle and is to end: no new tasks
+	spared  bool // its worker is drained, and there is no other executor yet
 	pid     int
 	heard   time.Time // last word; zero until ready
 	slots   int
@@ -32,7 +33,8 @@ type member struct {
 	load      *loadRules
 	// batch and acks are to be sent at the end of the loop's turn.
 	touched bool
-	batch   []model.ExecTask
+	batch   []*task // calls
+	others  []*task // processes
 	acks    []model.TaskID
 	ackNow  bool
 	ackSize int
@@ -49,9 +51,10 @@ func (m *member) update(info model.DriverExecutor, coresPerTask int) {
 	m.slots = min(info.Cores/coresPerTask, MaxSlots)
 }
 
-// leaving reports whether the leader is ending the executor.
+// leaving reports whether the leader is ending the executor, or its worker is
+// drained and there are others.
 func (m *member) leaving() bool {
-	return m.info.State == model.ExecutorKilling || m.info.State == model.ExecutorStuck
+	return m.decommissioning() && !m.spared || m.info.State == model.ExecutorKilling || m.info.State == model.ExecutorStuck
 }
 
 // free is how many more tasks the executor may get now.
@@ -113,20 +116,33 @@ func (m *member) tell() {
 		m.forget()
 		return
 	}
-	if len(m.batch) == 0 && !m.ackNow && len(m.acks) < fullBatch && m.ackSize < maxAckBytes {
+	if len(m.batch) == 0 && len(m.others) == 0 && !m.ackNow && len(m.acks) < fullBatch && m.ackSize < maxAckBytes {
 		return // acknowledgements that can wait for tasks
 	}
 	m.conn.out.put(func(o *outbox) {
-		o.tasks = append(o.tasks, m.batch...)
-		o.acks = append(o.acks, m.acks...)
+		o.add(m.acks, m.batch)
+		for _, t := range m.others {
+			o.tasks = append(o.tasks, t.spec)
+		}
 	})
 	m.forget()
+}
+
+// give notes that a task is to be sent at the end of the loop's turn.
+func (m *member) give(t *task) {
+	m.take(t)
+	if t.isCall() {
+		m.batch = append(m.batch, t)
+	} else {
+		m.others = append(m.others, t)
+	}
 }
 
 // forget drops what was to be told: it was, or the stream is gone.
 func (m *member) forget() {
 	clear(m.batch)
-	m.batch, m.acks = m.batch[:0], m.acks[:0]
+	clear(m.others)
+	m.batch, m.others, m.acks = m.batch[:0], m.others[:0], m.acks[:0]
 	m.ackNow, m.ackSize = false, 0
 }
 

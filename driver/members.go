@@ -246,7 +246,7 @@ func (l *loop) age(now time.Time) {
 		}
 	}
 	for _, m := range lost {
-		l.kills.add(m.info.ID)
+		l.kills.add(m.info.ID, silentTooLong)
 		l.lose(m, fmt.Sprintf("silent for %s", now.Sub(m.heard).Round(time.Millisecond)))
 	}
 	for id, since := range l.unknown {

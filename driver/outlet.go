@@ -17,20 +17,29 @@ type outlet struct {
 	wake    chan<- struct{} // the loop's: there is room again
 }
 
-// add appends results.
-func (o *outlet) add(rs []Result) {
+// add takes results, and returns memory for the next ones.
+func (o *outlet) add(rs []Result) (next []Result) {
 	o.mu.Lock()
-	if o.head > 0 && len(o.results)+len(rs) > cap(o.results) {
-		n := copy(o.results, o.results[o.head:])
-		clear(o.results[n:])
-		o.results, o.head = o.results[:n], 0
-	}
-	o.results = append(o.results, rs...)
 	for i := range rs {
 		o.bytes += resultBytes(&rs[i])
 	}
+	switch {
+	case o.head == len(o.results): // all was taken, and what was taken is clear
+		next = o.results[:0]
+		o.results, o.head = rs, 0
+	default:
+		if o.head > 0 && len(o.results)+len(rs) > cap(o.results) {
+			n := copy(o.results, o.results[o.head:])
+			clear(o.results[n:])
+			o.results, o.head = o.results[:n], 0
+		}
+		o.results = append(o.results, rs...)
+		clear(rs)
+		next = rs[:0]
+	}
 	o.mu.Unlock()
 	ring(o.ready)
+	return next
 }
 
 // full reports whether the consumer is so far behind that no task should be

@@ -44,6 +44,23 @@ func (p *pipe) Send(m model.ExecutorDown) error {
 	}
 }
 
+// SendFrames is the driver's end.
+func (p *pipe) SendFrames(f *rpc.Frames) error {
+	msgs, err := f.Down()
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range msgs {
+		if err := p.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Free is the driver's end.
+func (p *pipe) Free([]model.TaskResult) {}
+
 // Recv is the driver's end.
 func (p *pipe) Recv() (model.ExecutorUp, error) {
 	select {

@@ -124,6 +124,7 @@ type task struct {
 	// prev and next are in the list of at.
 	prev, next *task
 	near       *nearTask
+	slab       *slab
 }
 
 // fill makes the record of a task; its number comes with its submission.
@@ -133,10 +134,14 @@ func (rec *task) fill(t *Task) {
 		timeout = 1
 	}
 	rec.tag = t.Tag
-	rec.spec = model.ExecTask{
-		Attempt: 1, Function: t.Function, Argument: t.Argument, Argv: t.Argv, Env: t.Env, Dir: t.Dir, TimeoutMilli: timeout, Files: t.Files,
+	s := &rec.spec // of a record that is clear
+	s.Attempt, s.TimeoutMilli, s.Function, s.Argument = 1, timeout, t.Function, t.Argument
+	if t.Function == "" {
+		s.Argv, s.Env, s.Dir, s.Files = t.Argv, t.Env, t.Dir, t.Files
 	}
-	rec.near = newNear(rec, t.Near)
+	if t.Near != nil {
+		rec.near = newNear(rec, t.Near)
+	}
 }
 
 // isCall tells a call of a function from a process.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -41,6 +42,10 @@ type Conn struct {
 	cc        *grpc.ClientConn
 	addr      string
 	principal string
+	// For streams that are not gRPC's.
+	dial     DialFunc
+	tls      *tls.Config // nil = plain
+	grpcOnly atomic.Bool // the server knows nothing else
 }
 
 // Dial prepares a connection to host:port and returns at once: calls on it
@@ -53,12 +58,14 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 		return nil, fmt.Errorf("dial %s: %w: a token would travel in the clear to another machine: use TLS", addr, model.ErrRefused)
 	}
 	creds := insecure.NewCredentials()
+	var secured *tls.Config
 	if cfg.TLS != nil {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 		}
-		creds = clientCredentials(tlsconf.ForHost(cfg.TLS, host))
+		secured = tlsconf.ForHost(cfg.TLS, host)
+		creds = clientCredentials(secured)
 	}
 	dial := cfg.Dial
 	if dial == nil {
@@ -96,7 +103,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 	}
-	return &Conn{cc: cc, addr: addr, principal: cfg.Principal}, nil
+	return &Conn{cc: cc, addr: addr, principal: cfg.Principal, dial: dial, tls: secured}, nil
 }
 
 // Addr returns the address given to Dial.

@@ -110,7 +110,8 @@ type downFrame struct {
 	spare []model.ExecTask
 	// names are functions that were received before, which saves a string for
 	// each task. Bounded by maxNames.
-	names map[string]string
+	names    map[string]string
+	lastName string // the one that came last
 }
 
 // maxNames bounds the names of functions that one stream remembers.
@@ -120,57 +121,76 @@ func (f *downFrame) generated() proto.Message { return executorDownToWire(f.msg)
 
 func (f *downFrame) marshal() (mem.BufferSlice, bool) {
 	m := &f.msg
-	if m.Welcome != nil || m.BeatAck != nil || m.Fetch != nil || m.Stop {
+	if !plainDown(m) {
 		return nil, false
 	}
 	size := sizeIDs(downAck, m.Ack) + sizeIDs(downCancel, m.Cancel)
 	for i := range m.Tasks {
+		size += sizeVarint(downTasks) + protowire.SizeBytes(sizeCall(&m.Tasks[i]))
+	}
+	return f.pool.encode(size, func(b []byte) []byte { return appendDown(b, m) }), true
+}
+
+// plainDown reports whether a message has only fields that are encoded here.
+func plainDown(m *model.ExecutorDown) bool {
+	if m.Welcome != nil || m.BeatAck != nil || m.Fetch != nil || m.Stop {
+		return false
+	}
+	for i := range m.Tasks {
 		t := &m.Tasks[i]
 		if t.Function == "" || t.Argv != nil || t.Env != nil || t.Dir != "" || t.Files != nil || !utf8.ValidString(t.Function) {
-			return nil, false
+			return false
 		}
-		size += sizeVarint(downTasks) + protowire.SizeBytes(sizeCall(t))
 	}
-	return f.pool.encode(size, func(b []byte) []byte {
-		for i := range m.Tasks {
-			b = appendCall(b, &m.Tasks[i])
-		}
-		b = appendIDs(b, downAck, m.Ack)
-		return appendIDs(b, downCancel, m.Cancel)
-	}), true
+	return true
+}
+
+func appendDown(b []byte, m *model.ExecutorDown) []byte {
+	for i := range m.Tasks {
+		b = appendCall(b, &m.Tasks[i])
+	}
+	b = appendIDs(b, downAck, m.Ack)
+	return appendIDs(b, downCancel, m.Cancel)
 }
 
 func (f *downFrame) unmarshal(data []byte) error {
-	f.msg = model.ExecutorDown{}
-	tasks, plain, err := scan(data, downTasks, downAck, downAckOne, downCancel, downCancelOne)
-	if err != nil {
-		return fmt.Errorf("a message of a driver: %w", err)
+	clear(f.spare)
+	f.msg = model.ExecutorDown{Tasks: f.spare[:0]}
+	plain, err := f.parse(data)
+	if err == nil && !plain {
+		err = f.unmarshalGenerated(data)
 	}
-	if !plain {
-		return f.unmarshalGenerated(data)
-	}
-	if tasks > 0 {
-		clear(f.spare)
-		if tasks > cap(f.spare) {
-			f.spare = make([]model.ExecTask, 0, tasks)
+	return err
+}
+
+// parse adds what is in a message to f.msg; plain is false, and nothing is added,
+// if the generated code must decode it. Arguments stay in the message's memory.
+func (f *downFrame) parse(data []byte) (plain bool, err error) {
+	m := &f.msg
+	tasks, acks, cancels := len(m.Tasks), len(m.Ack), len(m.Cancel)
+	for len(data) > 0 {
+		var v fieldValue
+		if data, err = v.consume(data); err != nil {
+			return true, fmt.Errorf("a message of a driver: %w", err)
 		}
-		f.msg.Tasks = f.spare[:0]
-		f.spare = f.spare[:min(tasks, cap(f.spare))] // what is to be cleared next time
-	}
-	return eachField(data, func(tag uint64, v fieldValue) error {
-		var err error
-		switch tag {
+		switch v.tag {
 		case downTasks:
-			var t model.ExecTask
-			t, err = f.parseTask(v.bytes)
-			f.msg.Tasks = append(f.msg.Tasks, t)
+			m.Tasks = append(m.Tasks, model.ExecTask{})
+			err = f.parseTask(v.bytes, &m.Tasks[len(m.Tasks)-1])
 		case downAck, downAckOne:
-			f.msg.Ack, err = v.appendIDs(f.msg.Ack)
+			m.Ack, err = v.appendIDs(m.Ack)
 		case downCancel, downCancelOne:
-			f.msg.Cancel, err = v.appendIDs(f.msg.Cancel)
+			m.Cancel, err = v.appendIDs(m.Cancel)
+		default:
+			m.Tasks, m.Ack, m.Cancel = m.Tasks[:tasks], m.Ack[:acks], m.Cancel[:cancels]
+			return false, nil
 		}
-		return err
-	})
+		if err != nil {
+			return true, fmt.Errorf("a message of a driver: %w", err)
+		}
+	}
+	f.spare = m.Tasks
+	return true, nil
 }
 
 func (f *downFrame) unmarshalGenerated(data []byte) error {
@@ -183,10 +203,14 @@ func (f *downFrame) unmarshalGenerated(data []byte) error {
 }
 
 // parseTask decodes a task. The argument stays in the message's memory.
-func (f *downFrame) parseTask(data []byte) (t model.ExecTask, err error) {
-	call := true
-	err = eachField(data, func(tag uint64, v fieldValue) error {
-		switch tag {
+func (f *downFrame) parseTask(data []byte, t *model.ExecTask) error {
+	for rest := data; len(rest) > 0; {
+		var v fieldValue
+		var err error
+		if rest, err = v.consume(rest); err != nil {
+			return err
+		}
+		switch v.tag {
 		case taskID:
 			t.ID = model.TaskID(v.number)
 		case taskAttempt:
@@ -194,27 +218,29 @@ func (f *downFrame) parseTask(data []byte) (t model.ExecTask, err error) {
 		case taskTimeout:
 			t.TimeoutMilli = int64(v.number) //nolint:gosec // as above
 		case taskFunction:
-			t.Function, err = f.name(v.bytes)
-			return err
+			if t.Function, err = f.name(v.bytes); err != nil {
+				return err
+			}
 		case taskArgument:
 			t.Argument = v.bytes
 		case taskArgv, taskEnv, taskDir, taskFiles:
-			call = false
+			var m pb.ExecTask
+			if err := proto.Unmarshal(data, &m); err != nil {
+				return err //nolint:wrapcheck // wrapped by the codec
+			}
+			*t = taskFromWire(&m)
+			return nil
 		}
-		return nil
-	})
-	if err != nil || call {
-		return t, err
 	}
-	var m pb.ExecTask
-	if err := proto.Unmarshal(data, &m); err != nil {
-		return t, err //nolint:wrapcheck // wrapped by the codec
-	}
-	return taskFromWire(&m), nil
+	return nil
 }
 
 func (f *downFrame) name(b []byte) (string, error) {
+	if f.lastName == string(b) {
+		return f.lastName, nil
+	}
 	if s, ok := f.names[string(b)]; ok {
+		f.lastName = s
 		return s, nil
 	}
 	if !utf8.Valid(b) {
@@ -276,29 +302,43 @@ func (f *upFrame) marshal() (mem.BufferSlice, bool) {
 
 func (f *upFrame) unmarshal(data []byte) error {
 	f.msg = model.ExecutorUp{}
-	results, plain, err := scan(data, upResults)
-	if err != nil {
-		return fmt.Errorf("a message of an executor: %w", err)
+	plain, err := f.parse(data)
+	if err == nil && !plain {
+		err = f.unmarshalGenerated(data)
 	}
-	if !plain {
-		var m pb.ExecutorUp
-		if err := proto.Unmarshal(data, &m); err != nil {
-			return err //nolint:wrapcheck // wrapped by the codec
+	return err
+}
+
+// parse adds what is in a message to f.msg; plain is false, and nothing is added,
+// if the generated code must decode it. Outputs and values stay in the message's
+// memory.
+func (f *upFrame) parse(data []byte) (plain bool, err error) {
+	m := &f.msg
+	results := len(m.Results)
+	for len(data) > 0 {
+		var v fieldValue
+		if data, err = v.consume(data); err != nil {
+			return true, fmt.Errorf("a message of an executor: %w", err)
 		}
-		f.msg = executorUpFromWire(&m)
-		return nil
-	}
-	if results > 0 {
-		f.msg.Results = make([]model.TaskResult, 0, results)
-	}
-	return eachField(data, func(tag uint64, v fieldValue) error {
-		if tag != upResults {
-			return nil
+		if v.tag != upResults {
+			m.Results = m.Results[:results]
+			return false, nil
 		}
-		r, err := parseResult(v.bytes)
-		f.msg.Results = append(f.msg.Results, r)
-		return err
-	})
+		m.Results = append(m.Results, model.TaskResult{})
+		if err = parseResult(v.bytes, &m.Results[len(m.Results)-1]); err != nil {
+			return true, fmt.Errorf("a message of an executor: %w", err)
+		}
+	}
+	return true, nil
+}
+
+func (f *upFrame) unmarshalGenerated(data []byte) error {
+	var m pb.ExecutorUp
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return err //nolint:wrapcheck // wrapped by the codec
+	}
+	f.msg = executorUpFromWire(&m)
+	return nil
 }
 
 //nolint:gosec // numbers are two's complement on the wire
@@ -332,21 +372,29 @@ func appendResult(b []byte, r *model.TaskResult) []byte {
 // parseResult decodes a result. Outputs and value stay in the message's memory.
 //
 //nolint:gosec // numbers are two's complement on the wire
-func parseResult(data []byte) (r model.TaskResult, err error) {
-	err = eachField(data, func(tag uint64, v fieldValue) error {
-		switch tag {
+func parseResult(data []byte, r *model.TaskResult) (err error) {
+	for len(data) > 0 {
+		var v fieldValue
+		if data, err = v.consume(data); err != nil {
+			return err
+		}
+		switch v.tag {
 		case resultID:
 			r.ID = model.TaskID(v.number)
 		case resultAttempt:
 			r.Attempt = int(v.number)
 		case resultOutcome:
-			r.Outcome = outcomeOf(v.bytes)
+			if r.Outcome = outcomeOf(v.bytes); !utf8.ValidString(string(r.Outcome)) {
+				return errNotUTF8
+			}
 		case resultExitCode:
 			r.ExitCode = int(protowire.DecodeZigZag(v.number))
 		case resultSignal:
 			r.Signal = int(v.number)
 		case resultError:
-			r.Error = string(v.bytes)
+			if r.Error = string(v.bytes); !utf8.ValidString(r.Error) {
+				return errNotUTF8
+			}
 		case resultStdout:
 			r.Stdout = v.bytes
 		case resultStderr:
@@ -362,13 +410,11 @@ func parseResult(data []byte) (r model.TaskResult, err error) {
 		case resultValue:
 			r.Value = v.bytes
 		}
-		return nil
-	})
-	if err == nil && (!utf8.ValidString(r.Error) || !utf8.ValidString(string(r.Outcome))) {
-		err = errors.New("a text of a result is not UTF-8")
 	}
-	return r, err
+	return nil
 }
+
+var errNotUTF8 = errors.New("a text of a result is not UTF-8")
 
 // outcomeOf makes no new string of an outcome that is known.
 func outcomeOf(b []byte) model.TaskOutcome {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -33,7 +34,9 @@ type driverEnd struct {
 
 // Send sends a message, in several if its tasks are large together: what
 // comes with the tasks goes first.
-func (s *driverEnd) Send(m model.ExecutorDown) error {
+func (s *driverEnd) Send(m model.ExecutorDown) error { return splitDown(m, s.send) }
+
+func splitDown(m model.ExecutorDown, send func(model.ExecutorDown) error) error {
 	for len(m.Tasks) > 0 {
 		n := fitting(m.Tasks, taskSize)
 		if n == len(m.Tasks) {
@@ -42,12 +45,23 @@ func (s *driverEnd) Send(m model.ExecutorDown) error {
 		first := m
 		first.Tasks = m.Tasks[:n:n]
 		first.Cancel = nil // a task before its cancellation
-		if err := s.send(first); err != nil {
+		if err := send(first); err != nil {
 			return err
 		}
 		m = model.ExecutorDown{Tasks: m.Tasks[n:], Cancel: m.Cancel}
 	}
-	return s.send(m)
+	return send(m)
+}
+
+// SendFrames sends messages that are encoded already.
+func (s *driverEnd) SendFrames(f *Frames) error { return sendFrames(s.raw, f) }
+
+// Free does nothing: lists of results are made anew for each message.
+func (s *driverEnd) Free([]model.TaskResult) {}
+
+// sendFrames sends each message by gRPC, which keeps it until it is written.
+func sendFrames(raw messageStream, f *Frames) error {
+	return f.each(func(body []byte) error { return sendError(raw.SendMsg(&rawFrame{slices.Clone(body)})) })
 }
 
 func (s *driverEnd) send(m model.ExecutorDown) error {
@@ -74,7 +88,9 @@ type executorEnd struct {
 }
 
 // Send sends a message, in several if its results are large together.
-func (s *executorEnd) Send(m model.ExecutorUp) error {
+func (s *executorEnd) Send(m model.ExecutorUp) error { return splitUp(m, s.send) }
+
+func splitUp(m model.ExecutorUp, send func(model.ExecutorUp) error) error {
 	for len(m.Results) > 0 {
 		n := fitting(m.Results, resultSize)
 		if n == len(m.Results) {
@@ -82,13 +98,16 @@ func (s *executorEnd) Send(m model.ExecutorUp) error {
 		}
 		first := m
 		first.Results = m.Results[:n:n]
-		if err := s.send(first); err != nil {
+		if err := send(first); err != nil {
 			return err
 		}
 		m = model.ExecutorUp{Results: m.Results[n:]}
 	}
-	return s.send(m)
+	return send(m)
 }
+
+// SendFrames sends messages that are encoded already.
+func (s *executorEnd) SendFrames(f *Frames) error { return sendFrames(s.raw, f) }
 
 func (s *executorEnd) send(m model.ExecutorUp) error {
 	s.out.msg = m
@@ -132,9 +151,17 @@ func (s *executorsServer) Session(ss grpc.BidiStreamingServer[pb.ExecutorUp, pb.
 	return s.svc.ExecutorSession(ss.Context(), &driverEnd{raw: ss})
 }
 
-// OpenExecutorSession opens an executor's stream to its driver. See
-// OpenWorkerSession. Payloads given to Send must not be changed afterwards.
+// OpenExecutorSession opens an executor's stream to its driver: over TLS one of
+// frames if the driver knows them, else one of gRPC. See OpenWorkerSession.
+// Payloads given to Send must not be changed afterwards.
 func OpenExecutorSession(ctx context.Context, c *Conn) (ExecutorSessionClient, error) {
+	direct, err := c.openDirect(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open executor session at %s: %w", c.addr, err)
+	case direct != nil:
+		return direct, nil
+	}
 	raw, cancel, err := openStream(ctx, false, pb.NewExecutorsClient(c.cc).Session)
 	if err != nil {
 		return nil, fmt.Errorf("open executor session at %s: %w", c.addr, err)

@@ -77,3 +77,26 @@ const (
 	forwardAgainFirst = 20 * time.Millisecond
 	forwardAgainMax   = 250 * time.Millisecond
 )
+
+// Limits of the streams between executors and drivers.
+const (
+	// maxKeptFrames bounds the memory for messages that is kept for the next ones.
+	maxKeptFrames = 1 << 20
+	// maxMerged bounds the tasks and the results that are received in one piece.
+	maxMerged = 1024
+	// frameChunk is the memory that what comes in is read into; a longer message
+	// has more. minFrameRead is the least room for a read.
+	frameChunk   = 64 << 10
+	minFrameRead = 4 << 10
+	// flushBytes is how much of what is sent together goes out at once.
+	flushBytes = 128 << 10
+	// maxSpareLists bounds the lists of results that a stream keeps for the next
+	// messages.
+	maxSpareLists = 4
+	// SendTimeout is how long a peer may take nothing of what is sent to it: it is
+	// as good as KeepaliveInterval and KeepaliveTimeout together.
+	SendTimeout = KeepaliveInterval + KeepaliveTimeout
+	// lingerTimeout is how long the executor has to take the last word of the
+	// driver.
+	lingerTimeout = time.Second
+)

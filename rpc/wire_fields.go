@@ -16,60 +16,50 @@ const (
 	kindText   = uint64(protowire.BytesType)
 )
 
-// fieldValue is the value of one field: number of a varint, bytes of a
+// fieldValue is one field: its tag, and the number of a varint or the bytes of a
 // length-delimited one.
 type fieldValue struct {
+	tag    uint64
 	number uint64
 	bytes  []byte
 }
 
-// eachField calls fn for each field of a message that is a varint or
-// length-delimited; other kinds are skipped. Bytes are parts of data.
-func eachField(data []byte, fn func(tag uint64, v fieldValue) error) error {
-	for len(data) > 0 {
+// consume takes the first field off a message, which is not empty, and returns
+// the rest. Of kinds other than varints and bytes only the extent is looked at.
+// Bytes are parts of data.
+func (v *fieldValue) consume(data []byte) (rest []byte, err error) {
+	v.tag, rest = uint64(data[0]), data[1:]
+	if v.tag >= 0x80 || v.tag < 8 { // longer than one byte, or no field
 		num, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
-			return fmt.Errorf("a field's tag: %w", protowire.ParseError(n))
+			return nil, fmt.Errorf("a field's tag: %w", protowire.ParseError(n))
 		}
-		data = data[n:]
-		var v fieldValue
-		switch kind { // the rest is skipped
-		case protowire.VarintType:
-			v.number, n = protowire.ConsumeVarint(data)
-		case protowire.BytesType:
-			v.bytes, n = protowire.ConsumeBytes(data)
-			v.bytes = slices.Clip(v.bytes)
-		default:
-			if n = protowire.ConsumeFieldValue(num, kind, data); n >= 0 {
-				data = data[n:]
-				continue
-			}
-		}
-		if n < 0 {
-			return fmt.Errorf("field %d: %w", num, protowire.ParseError(n))
-		}
-		data = data[n:]
-		if err := fn(protowire.EncodeTag(num, kind), v); err != nil {
-			return err
-		}
+		v.tag, rest = protowire.EncodeTag(num, kind), data[n:]
 	}
-	return nil
-}
-
-// scan counts the entries of the first field, and reports whether the message
-// has no other fields than those named.
-func scan(data []byte, list uint64, others ...uint64) (entries int, plain bool, err error) {
-	plain = true
-	err = eachField(data, func(tag uint64, _ fieldValue) error {
-		switch {
-		case tag == list:
-			entries++
-		case !slices.Contains(others, tag):
-			plain = false
+	n := 0
+	switch v.tag & 7 {
+	case kindNumber:
+		if len(rest) > 0 && rest[0] < 0x80 {
+			v.number = uint64(rest[0])
+			return rest[1:], nil
 		}
-		return nil
-	})
-	return entries, plain, err
+		v.number, n = protowire.ConsumeVarint(rest)
+	case kindText:
+		if len(rest) > 0 && int(rest[0]) < min(0x80, len(rest)) {
+			n = 1 + int(rest[0])
+			v.bytes = rest[1:n:n]
+			return rest[n:], nil
+		}
+		v.bytes, n = protowire.ConsumeBytes(rest)
+		v.bytes = slices.Clip(v.bytes)
+	default:
+		num, kind := protowire.DecodeTag(v.tag)
+		n = protowire.ConsumeFieldValue(num, kind, rest)
+	}
+	if n < 0 {
+		return nil, fmt.Errorf("field %d: %w", v.tag>>3, protowire.ParseError(n))
+	}
+	return rest[n:], nil
 }
 
 // appendIDs adds the numbers of a repeated field, packed or not.
