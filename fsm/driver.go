@@ -183,6 +183,7 @@ func (t *tx) endAttempt(d *model.Driver, id model.ExecutorID, how ending, proved
 // judgeDriver settles what the end of an attempt means for its driver (the
 // final state rule and supervision of spark-standalone 1.E).
 func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.ExecutorState, proved bool) {
+	ended := howEnded(e)
 	switch {
 	case e.State == model.ExecutorExited: // even if a kill was asked for
 		t.concludeDriver(d, model.DriverFinished, 0, "exit code 0")
@@ -191,12 +192,12 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	case e.Leaving && d.Spec.Supervise: // its worker is drained
 		t.relaunch(d, e, t.tick)
 	case e.Cause == model.CauseKill:
-		t.concludeDriver(d, model.DriverKilled, exitKilled, e.Reason)
+		t.concludeDriver(d, model.DriverKilled, exitKilled, ended)
 	case e.Cause == model.CauseInfra && before == model.ExecutorPlaced && proved:
 		// Its worker could not launch it: nobody's copy has run.
 		t.relaunch(d, e, t.tick+model.BackoffFirstMilli)
 	case e.Cause == model.CauseInfra && !d.Spec.Supervise:
-		t.concludeDriver(d, model.DriverError, exitLost, e.Reason)
+		t.concludeDriver(d, model.DriverError, exitLost, ended)
 	case e.Cause == model.CauseInfra && (proved || d.Spec.Disconnect.Singleton()):
 		t.relaunch(d, e, t.tick)
 	case e.Cause == model.CauseInfra:
@@ -204,6 +205,17 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	default:
 		t.countDriverFailure(d, e)
 	}
+}
+
+// howEnded says how an attempt ended, for a person.
+func howEnded(e *model.Executor) string {
+	switch {
+	case e.Cause != model.CauseInfra && e.Cause != model.CauseKill:
+		return describe(e)
+	case e.Reason == "":
+		return fmt.Sprintf("%s on worker %s", e.State, e.Worker)
+	}
+	return fmt.Sprintf("%s on worker %s: %s", e.State, e.Worker, e.Reason)
 }
 
 // exitLost is the code of a driver that the cluster has lost (design 9).
@@ -236,10 +248,10 @@ func (t *tx) countDriverFailure(d *model.Driver, e *model.Executor) {
 // attempt end now if nothing of it can run any more, else with the next attempt,
 // by which the old one is fenced.
 func (t *tx) relaunch(d *model.Driver, e *model.Executor, at int64) {
-	t.setDriver(d, model.DriverRelaunching, fmt.Sprintf("attempt %d: %s", e.ID, describe(e)))
+	t.setDriver(d, model.DriverRelaunching, fmt.Sprintf("attempt %d: %s", e.ID, howEnded(e)))
 	d.BackoffUntil = at
 	if at-t.tick < model.DriverUnprovedMilli {
-		t.endAppsOf(d, model.AppFailed, 1, fmt.Sprintf("attempt %d of its driver %s is over: %s", e.ID, d.ID, describe(e)))
+		t.endAppsOf(d, model.AppFailed, 1, fmt.Sprintf("attempt %d of its driver %s is over: %s", e.ID, d.ID, howEnded(e)))
 	}
 }
 
