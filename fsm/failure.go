@@ -57,9 +57,10 @@ func (t *tx) countFailure(a *model.App, e *model.Executor) {
 	if n := len(a.Failures) - model.MaxFailuresKept; n > 0 {
 		a.Failures = slices.Delete(a.Failures, 0, n)
 	}
-	t.exclude(a, e.Worker)
-	a.Backoff = backoff(len(a.Failures))
-	a.BackoffUntil = max(a.BackoffUntil, t.tick+a.Backoff)
+	t.exclude(a, e)
+	var last int64
+	a.Backoff, last = backoff(a.Failures)
+	a.BackoffUntil = max(a.BackoffUntil, last+a.Backoff)
 
 	switch {
 	case a.Spec.Kind == model.AppKindCommand && a.Spec.Restart == model.RestartNever:
@@ -70,11 +71,13 @@ func (t *tx) countFailure(a *model.App, e *model.Executor) {
 	}
 }
 
-// exclude keeps the application off a worker where it has failed too often.
-func (t *tx) exclude(a *model.App, w model.WorkerID) {
+// exclude keeps the application off a worker where it has failed too often, as
+// long as there is another one for it: with nowhere else to go it is tried on,
+// with growing pauses, until it has failed too often altogether.
+func (t *tx) exclude(a *model.App, e *model.Executor) {
 	quick, start := 0, 0
 	for _, f := range a.Failures {
-		if f.Worker != w {
+		if f.Worker != e.Worker {
 			continue
 		}
 		if f.Quick {
@@ -88,22 +91,44 @@ func (t *tx) exclude(a *model.App, w model.WorkerID) {
 		return
 	}
 	until := t.tick + model.ExclusionMilli
-	for i := range a.Excluded {
-		if a.Excluded[i].Worker == w {
-			a.Excluded[i].UntilTick = until
-			return
-		}
+	i := slices.IndexFunc(a.Excluded, func(x model.Exclusion) bool { return x.Worker == e.Worker })
+	if i < 0 {
+		i = len(a.Excluded)
+		a.Excluded = append(a.Excluded, model.Exclusion{Worker: e.Worker})
 	}
-	a.Excluded = append(a.Excluded, model.Exclusion{Worker: w, UntilTick: until})
+	a.Excluded[i].UntilTick = until
+	if !t.elsewhere(a, a.Profiles[e.Profile]) {
+		a.Excluded = nil
+	}
 }
 
-// backoff is the pause after the n-th failure in a row: 1, 2, 4 … 30 s.
-func backoff(n int) int64 {
-	pause := int64(model.BackoffFirstMilli)
-	for i := 1; i < n && pause < model.BackoffMaxMilli; i++ {
-		pause *= 2
+// elsewhere reports whether a worker that the application is not kept off
+// could hold one of its executors if it were empty.
+func (t *tx) elsewhere(a *model.App, p model.Profile) bool {
+	found := false
+	t.workers.root().Walk(func(_ []byte, en *entry[model.Worker]) bool {
+		w := en.rec
+		found = schedulable(w) && !excluded(a, w.ID, t.tick) &&
+			model.Fits(model.FreeOf(w.Offer, model.Usage{}), max(1, p.Cores), p.MemoryMiB, p.Resources)
+		return found
+	})
+	return found
+}
+
+// backoff is the pause after the last of some rounds of failures, 1, 2, 4 …
+// 30 s, and when that round began. What fails during a pause was started before
+// it and is of the same round: several executors that die at one moment cost
+// one pause.
+func backoff(failures []model.Failure) (pause, since int64) {
+	for _, f := range failures {
+		switch {
+		case pause == 0:
+			pause, since = model.BackoffFirstMilli, f.Tick
+		case f.Tick >= since+pause:
+			pause, since = min(2*pause, model.BackoffMaxMilli), f.Tick
+		}
 	}
-	return min(pause, model.BackoffMaxMilli)
+	return pause, since
 }
 
 func (t *tx) anyRunning(a *model.App) bool {
