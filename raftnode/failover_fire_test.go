@@ -146,7 +146,7 @@ func TestAHeartbeatWaitsForAnOrderToTimeOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trans := newTransport(newHelloStream(NewStream(l, host.Dial, "", StreamTLS{}), "apart", ourCluster(), r.log), r.resolve, r.log)
+		trans := newTransport(newHelloStream(NewStream(l, host.Dial, "", StreamTLS{}), "apart", ourCluster(), r.log), r.resolve, onDisk, r.log)
 		beat := make(chan struct{})
 		outcome := make(chan error, 1)
 		go func() { outcome <- trans.fire(func() error { return nil }, time.Second) }()

@@ -183,7 +183,7 @@ func (f *failoverRig) sendTimeoutNow(host string, as, inTheNameOf model.MasterID
 	if err != nil {
 		f.t.Fatalf("listen on %s: %v", host, err)
 	}
-	trans := newTransport(newHelloStream(NewStream(l, h.Dial, "", StreamTLS{}), as, ourCluster(), f.log), f.resolve, f.log)
+	trans := newTransport(newHelloStream(NewStream(l, h.Dial, "", StreamTLS{}), as, ourCluster(), f.log), f.resolve, onDisk, f.log)
 	defer func() {
 		if err := trans.Close(); err != nil {
 			f.t.Error(err)

@@ -231,7 +231,7 @@ func FuzzListener(f *testing.F) {
 		f.Fatal(err)
 	}
 	s := newHelloStream(NewTCPStream(listener, "", StreamTLS{}), "m2", ourCluster(), log)
-	trans := newTransport(s, func(model.MasterID) (string, bool) { return "", false }, log)
+	trans := newTransport(s, func(model.MasterID) (string, bool) { return "", false }, onDisk, log)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,6 +25,7 @@ type Node struct {
 	raft   *raft.Raft
 	fsm    *fsm.FSM
 	stores *stores
+	ahead  *aheadLog
 	trans  *transport
 	state  *adapter
 	terms  *termBook
@@ -71,15 +74,18 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 		return nil, errors.Join(err, st.close())
 	}
 	n.watch = newWatch(deps.Disk, func() bool { return n.raft.State() == raft.Leader }, n.fail)
-	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, log)
+	library := new(atomic.Pointer[raft.Raft]) // nil until it has started
+	n.ahead = newAheadLog(watchedLog{st.log, n.watch}, isLeader(library), hasOthers(library, cfg.ID), n.refused)
+	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, n.ahead.written, log)
 	err = guard("start raft in "+cfg.DataDir, func() error {
 		n.raft, err = raft.NewRaft(libraryConfig(cfg, log), n.state,
-			watchedLog{st.log, n.watch}, &voteStore{StableStore: watchedStable{st.stable, n.watch}}, st.snapshots, n.trans)
+			n.ahead, &voteStore{StableStore: watchedStable{st.stable, n.watch}}, st.snapshots, n.trans)
 		return err
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.trans.Close(), st.close())
 	}
+	library.Store(n.raft)
 	obeys := n.obeys
 	n.trans.obeys.Store(&obeys)
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.terms.observe))
@@ -95,6 +101,34 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	n.tasks.Go(func() { n.terms.run(n.done) })
 	n.tasks.Go(func() { n.watch.run(n.done) })
 	return n, nil
+}
+
+// isLeader reports whether the library, once it has started, leads.
+func isLeader(library *atomic.Pointer[raft.Raft]) func() bool {
+	return func() bool {
+		r := library.Load()
+		return r != nil && r.State() == raft.Leader
+	}
+}
+
+// hasOthers reports whether the newest membership has a voter besides self.
+func hasOthers(library *atomic.Pointer[raft.Raft], self model.MasterID) func() bool {
+	return func() bool {
+		r := library.Load()
+		return r != nil && slices.ContainsFunc(r.GetConfiguration().Configuration().Servers, func(s raft.Server) bool {
+			return s.Suffrage == raft.Voter && s.ID != raft.ServerID(self)
+		})
+	}
+}
+
+// refused has a leader whose disk is full step down although it has nothing
+// else to write: the library does so when it cannot store an entry.
+func (n *Node) refused() {
+	if !n.calls.enter() {
+		return
+	}
+	defer n.calls.leave()
+	_ = n.raft.Barrier(0).Error() // what matters is that it was asked for
 }
 
 func libraryConfig(cfg Config, log hclog.Logger) *raft.Config {
@@ -246,6 +280,7 @@ func (n *Node) close() error {
 	go func() {
 		defer close(finished)
 		_ = stopped.Error() // always nil
+		n.ahead.close()
 	}()
 	timer := time.NewTimer(closeLimit)
 	defer timer.Stop()

@@ -20,7 +20,7 @@ func transportPair(t *testing.T) (from *transport, to raft.ServerAddress) {
 			t.Fatal(err)
 		}
 		stream := newHelloStream(NewTCPStream(listener, "", StreamTLS{}), id, ourCluster(), log)
-		trans := newTransport(stream, func(model.MasterID) (string, bool) { return "", false }, log)
+		trans := newTransport(stream, func(model.MasterID) (string, bool) { return "", false }, onDisk, log)
 		t.Cleanup(func() {
 			if err := trans.Close(); err != nil {
 				t.Errorf("close %s: %v", id, err)

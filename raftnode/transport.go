@@ -37,9 +37,11 @@ type transport struct {
 	orders chan timeoutOrder
 	quiet  chan struct{} // capacity 1; see quiesce
 	obeys  atomic.Pointer[func(sender raft.ServerID) error]
-	done   chan struct{}
-	tasks  sync.WaitGroup
-	once   sync.Once
+	// written holds answers back, see aheadLog.
+	written writtenFunc
+	done    chan struct{}
+	tasks   sync.WaitGroup
+	once    sync.Once
 }
 
 var (
@@ -48,12 +50,12 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-func newTransport(stream *helloStream, resolve func(model.MasterID) (string, bool), log hclog.Logger) *transport {
+func newTransport(stream *helloStream, resolve func(model.MasterID) (string, bool), written writtenFunc, log hclog.Logger) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: log,
 		}),
-		stream: stream, resolve: resolve, log: log,
+		stream: stream, resolve: resolve, written: written, log: log,
 		vetted: make(chan raft.RPC),
 		orders: make(chan timeoutOrder),
 		quiet:  make(chan struct{}, 1),
@@ -78,12 +80,16 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(inner), nil
+	return newPipeline(inner, t.written), nil
 }
 
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return againOnStale(func() error { return t.NetworkTransport.AppendEntries(id, t.route(id, target), args, resp) })
+	err := againOnStale(func() error { return t.NetworkTransport.AppendEntries(id, t.route(id, target), args, resp) })
+	if err == nil && resp.Success && !t.written(lastOf(args), false, t.done) {
+		return errNotWritten
+	}
+	return err
 }
 
 // RequestVote implements raft.Transport.
