@@ -86,8 +86,8 @@ func TestHA32AnExecutorThatWasGivenUpWhileNobodyLedIsKilledLater(t *testing.T) {
 		}
 	}()
 	cl.behead()
-	k.add(3)
-	k.add(5)
+	k.add(3, silentTooLong)
+	k.add(5, silentTooLong)
 	calls := 0
 	eventually(t, "the first call has timed out and others have followed", func() error {
 		calls = locked(cl, func() int { return cl.refusedKills })
@@ -108,7 +108,7 @@ func TestHA32AnExecutorThatWasGivenUpWhileNobodyLedIsKilledLater(t *testing.T) {
 		return nil
 	})
 	eventually(t, "the list is empty", func() error {
-		if left := k.pending(); len(left) > 0 {
+		if left, _ := k.pending(); len(left) > 0 {
 			return fmt.Errorf("%v", left)
 		}
 		return nil
