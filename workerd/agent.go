@@ -71,6 +71,8 @@ type agent struct {
 	// hand is a planned restart under way, nil without one.
 	hand *handover
 	over bool // handed over: run ends
+	// wish is a drain that the leader is asked for, nil without one.
+	wish *wish
 	// anew makes the session begin anew; never blocks.
 	anew func()
 }
@@ -188,6 +190,9 @@ func (a *agent) outgoing(now time.Time) (*model.WorkerUp, time.Time) {
 	if r := a.hand.request(a.contact.now()); r != nil {
 		return r, next
 	}
+	if r := a.wish.request(); r != nil {
+		return r, next
+	}
 	switch {
 	case a.stop.begun && !a.stop.leaveSent && a.table.live() == 0 && a.reports.waiting() == 0:
 		return &model.WorkerUp{Leave: &model.WorkerLeave{Reason: "stopped"}}, next
@@ -208,6 +213,9 @@ func (a *agent) sent(m *model.WorkerUp, now time.Time) {
 	}
 	if m.Restart != nil {
 		a.hand.asked = true
+	}
+	if m.Drain != nil && a.wish != nil {
+		a.wish.told = true
 	}
 }
 
@@ -306,6 +314,9 @@ func (a *agent) closed() {
 		if a.hand != nil {
 			a.hand.asked = false // the next session's leader may not know
 		}
+		if a.wish != nil {
+			a.wish.told = false
+		}
 	})
 }
 
@@ -348,6 +359,8 @@ func (a *agent) obey(d model.WorkerDown) {
 		if a.hand != nil && a.hand.asked {
 			a.hand.agreed = true
 		}
+	case d.DrainOK != nil:
+		a.granted(d.DrainOK)
 	}
 }
 

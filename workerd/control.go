@@ -40,6 +40,8 @@ const (
 	opStop    controlOp = "stop"
 	opKeep    controlOp = "keep" // stop, and let the executors run on
 	opRejoin  controlOp = "rejoin"
+
+	opDecommission controlOp = "decommission"
 )
 
 type controlRequest struct {
@@ -50,6 +52,10 @@ type controlRequest struct {
 	Force       bool  `json:"force,omitempty"`
 	// Cluster belongs to rejoin: the cluster that is to be given up.
 	Cluster string `json:"cluster_id,omitempty"`
+	// DeadlineMilli, IdleOnly and Reason belong to decommission.
+	DeadlineMilli int64  `json:"deadline_ms,omitempty"`
+	IdleOnly      bool   `json:"idle_only,omitempty"`
+	Reason        string `json:"reason,omitempty"`
 }
 
 type controlReply struct {
@@ -233,6 +239,8 @@ func (c *controller) handle(ctx context.Context, req controlRequest) (*Status, e
 		var rejoinErr error
 		err := c.agent.do(ctx, func() { rejoinErr = c.agent.rejoin(req.Cluster) })
 		return &s, errors.Join(err, rejoinErr)
+	case opDecommission:
+		return &s, c.agent.decommission(ctx, model.DrainTerms{Reason: req.Reason, DeadlineMilli: req.DeadlineMilli, IdleOnly: req.IdleOnly})
 	}
 	return nil, fmt.Errorf("%w: control request %q", model.ErrInvalid, req.Op)
 }

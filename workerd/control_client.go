@@ -56,6 +56,12 @@ func (c Control) Stop(ctx context.Context) (Status, error) {
 	return c.ask(ctx, controlRequest{Op: opStop})
 }
 
+// Decommission has the worker ask the leader to take it out of service (ADR 0036), and returns once
+// that is committed. The Status is of before.
+func (c Control) Decommission(ctx context.Context, t model.DrainTerms) (Status, error) {
+	return c.ask(ctx, controlRequest{Op: opDecommission, DeadlineMilli: t.DeadlineMilli, IdleOnly: t.IdleOnly, Reason: t.Reason})
+}
+
 // Rejoin has the worker give up its cluster, which must be the one named, for that of its masters.
 func (c Control) Rejoin(ctx context.Context, cluster string) (Status, error) {
 	return c.ask(ctx, controlRequest{Op: opRejoin, Cluster: cluster})

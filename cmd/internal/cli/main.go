@@ -133,7 +133,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.AddCommand(
 		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
 		newBench(s), newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
-		newLogs(s), newKill(s), newSettings(s), newOperator(s), newToken(s), newAudit(s), newCA(s), newVersion(s),
+		newLogs(s), newKill(s), newDrain(s), newUndrain(s), newSettings(s), newOperator(s), newToken(s), newAudit(s), newCA(s), newVersion(s),
 	)
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd() // before the arguments of all are checked

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -13,6 +15,7 @@ import (
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
 	"github.com/hearthd/hearth/internal/tlsconf"
+	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd"
 )
 
@@ -39,7 +42,7 @@ func newWorker(s Streams) *cobra.Command {
 	}
 	config.BindWorkerFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "HCL configuration file")
-	cmd.AddCommand(newWorkerStatus(s), newWorkerRestart(s), newWorkerStop(s), newWorkerRejoin(s))
+	cmd.AddCommand(newWorkerStatus(s), newWorkerRestart(s), newWorkerStop(s), newWorkerRejoin(s), newWorkerDecommission(s), newDrain(s), newUndrain(s))
 	return cmd
 }
 
@@ -119,6 +122,7 @@ func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer decommissionOnSignal(ctx, d.log, w)()
 	if brief {
 		go func() {
 			select {
@@ -131,4 +135,34 @@ func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 	return announced(ctx, d.log, d.conf.DataDir, w.Ready(), func() demo.Endpoints {
 		return demo.Endpoints{ID: string(w.ID()), PID: os.Getpid(), GRPC: w.GRPCAddr(), Serf: w.SerfAddr(), HTTP: w.HTTPAddr()}
 	}, w.Run)
+}
+
+// decommissionOnSignal has the worker take itself out of service on SIGPWR, as
+// Spark's does (spark-standalone 1.O), until the returned function is called.
+func decommissionOnSignal(ctx context.Context, log hclog.Logger, w *workerd.Worker) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGPWR)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			asking, cancel := context.WithTimeout(ctx, defaultTimeout)
+			err := w.Decommission(asking, model.DrainTerms{Reason: "SIGPWR", DeadlineMilli: workerd.DecommissionDeadline.Milliseconds()})
+			cancel()
+			if err != nil {
+				log.Error("SIGPWR: the worker is not taken out of service", "err", err)
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		cancel()
+		<-done
+	}
 }
