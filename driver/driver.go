@@ -32,12 +32,12 @@ type Driver struct {
 
 	// To the loop. wake has a value when there is something in intake or mail,
 	// or room in out.
-	wake   chan struct{}
+	wake    chan struct{}
 	intake  intake
 	records recordPool
-	mail   mailbox
-	calls  chan func(*loop)
-	news   *inbox
+	mail    mailbox
+	calls   chan func(*loop)
+	news    *inbox
 	// From the loop. want is closed when somebody uses Results.
 	out     outlet
 	results chan Result

@@ -12,7 +12,7 @@ import (
 // call is what a task has besides if it is a call of a function. Guarded by
 // registry.mu.
 type call struct {
-	ctx     callContext
+	ctx     *callContext // nil until it is started
 	began   time.Time
 	started bool
 	// lapsed: its result is reported although it runs on; it takes a slot.
@@ -24,7 +24,7 @@ type call struct {
 // callQueue holds the calls that wait, and the fixed set of goroutines, the
 // runners, that make them: at most one for each slot. Guarded by registry.mu.
 type callQueue struct {
-	run     func(*heldTask) model.TaskResult
+	run     func(*heldTask, *model.TaskResult)
 	grace   time.Duration
 	report  func(t *heldTask, text string) // tells the log of a lingering function
 	slots   int
@@ -83,25 +83,25 @@ func (r *registry) runner() {
 		// The function has ended this goroutine (runtime.Goexit).
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.endedLocked(t, model.TaskResult{
+		r.endedLocked(t, &model.TaskResult{
 			Outcome: model.TaskFailed, ExitCode: -1, Error: "the function ended its goroutine (runtime.Goexit)",
 		}, time.Now())
 		r.wake()
 		r.running.Go(r.runner) // in its place
 	}()
 	for {
-		if t = r.turn(t, res); t == nil {
+		if t = r.turn(t, &res); t == nil {
 			over = true
 			return
 		}
-		res = r.calls.run(t)
+		r.calls.run(t, &res)
 	}
 }
 
 // turn takes the result of a runner's call and gives it the next one; nil tells
 // the runner to end. Results wake the sender at once if nothing else is to be
 // done or the function took its time, and a little later, together, if not.
-func (r *registry) turn(t *heldTask, res model.TaskResult) *heldTask {
+func (r *registry) turn(t *heldTask, res *model.TaskResult) *heldTask {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *registry) turn(t *heldTask, res model.TaskResult) *heldTask {
 		q.runners--
 		return nil
 	}
-	next.started, next.began = true, now
+	next.started, next.began, next.ctx = true, now, r.records.context()
 	if ms := next.spec.TimeoutMilli; ms > 0 {
 		d := time.Duration(ms) * time.Millisecond
 		next.ctx.deadline = now.Add(d)
@@ -150,7 +150,7 @@ func (r *registry) flushLocked(soon bool) {
 }
 
 // endedLocked notes that the function of a task has returned.
-func (r *registry) endedLocked(t *heldTask, res model.TaskResult, now time.Time) {
+func (r *registry) endedLocked(t *heldTask, res *model.TaskResult, now time.Time) {
 	t.ctx.end(context.Canceled) // for what the function has started
 	if t.timer != nil {
 		t.timer.Stop()
@@ -183,7 +183,7 @@ func (r *registry) timeOut(t *heldTask) {
 // runs is asked to, and is reported if it has not returned after the grace.
 func (r *registry) endCallLocked(t *heldTask) {
 	if !t.started {
-		r.finishLocked(t, model.TaskResult{Outcome: t.outcome, ExitCode: -1, Error: "cancelled before it ran"}, [2]*capture{})
+		r.finishLocked(t, &model.TaskResult{Outcome: t.outcome, ExitCode: -1, Error: "cancelled before it ran"}, [2]*capture{})
 		r.wake()
 		return
 	}
@@ -210,7 +210,7 @@ func (r *registry) lapse(t *heldTask) {
 	r.calls.lingering++
 	text := fmt.Sprintf("function %q has not returned %s after its context ended: its slot stays taken until it does", t.spec.Function, r.calls.grace)
 	r.calls.report(t, text)
-	r.finishLocked(t, model.TaskResult{
+	r.finishLocked(t, &model.TaskResult{
 		Outcome: t.outcome, ExitCode: -1, Error: text, RuntimeMicro: time.Since(t.began).Microseconds(),
 	}, [2]*capture{})
 	r.wake()

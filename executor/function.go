@@ -27,34 +27,39 @@ import (
 // of a lost executor runs again elsewhere: a function may run more than once.
 type Function func(ctx context.Context, arg []byte) ([]byte, error)
 
-// runCall calls the function of a task and returns what came of it, as far as
+// runCall calls the function of a task and says what came of it, as far as
 // that is of the function's own making.
-func (x *executor) runCall(t *heldTask) model.TaskResult {
+func (x *executor) runCall(t *heldTask, res *model.TaskResult) {
 	spec := &t.spec
-	res := model.TaskResult{Executor: x.cfg.Executor, ExitCode: -1}
+	*res = model.TaskResult{Executor: x.cfg.Executor, ExitCode: -1}
 	fn := x.cfg.Functions[spec.Function]
 	if fn == nil {
 		res.Outcome, res.Error = model.TaskNotRun, x.unknownFunction(spec.Function)
-		return res
+		return
 	}
-	res.Outcome = model.TaskDone
-	value, err := invoke(&t.ctx, fn, spec.Argument)
-	var p *panicError
-	switch {
-	case errors.As(err, &p):
-		res.Outcome, res.Error = model.TaskFailed, p.Error()
-		res.Stderr = p.stack
-		res.StderrBytes = int64(len(p.stack))
-	case err != nil:
-		res.Outcome, res.Error = model.TaskFailed, errorText(err)
-	case len(value) > model.MaxTaskValue:
+	value, err := invoke(t.ctx, fn, spec.Argument)
+	if err != nil {
+		failed(res, err)
+		return
+	}
+	if len(value) > model.MaxTaskValue {
 		res.Outcome = model.TaskFailed
 		res.Error = fmt.Sprintf("function %q returned %d bytes, the limit is %d: let it write the value to a file and return the path, or return less at a time",
 			spec.Function, len(value), model.MaxTaskValue)
-	default:
-		res.Value, res.ExitCode = value, 0
+		return
 	}
-	return res
+	res.Outcome, res.Value, res.ExitCode = model.TaskDone, value, 0
+}
+
+// failed notes the error of a function.
+func failed(res *model.TaskResult, err error) {
+	res.Outcome = model.TaskFailed
+	var p *panicError
+	if !errors.As(err, &p) {
+		res.Error = errorText(err)
+		return
+	}
+	res.Error, res.Stderr, res.StderrBytes = p.Error(), p.stack, int64(len(p.stack))
 }
 
 // unknownFunction says which name is not known and which ones are.

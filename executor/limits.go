@@ -17,6 +17,8 @@ const (
 	MaxSecretBytes = 4 << 10
 	// maxResultBatchBytes is where a batch of results is cut into messages.
 	maxResultBatchBytes = 1 << 20
+	// maxSendBytes is how much goes out at once, in several messages.
+	maxSendBytes = 256 << 10
 	// maxPendingFetches bounds the fetches that wait for the sender; with more
 	// the stream is not read until one is answered.
 	maxPendingFetches = 64

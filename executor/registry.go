@@ -2,12 +2,12 @@ package executor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // heldTask is one task from its arrival until the driver has taken its result.
@@ -38,7 +38,8 @@ func (t *heldTask) isCall() bool { return t.spec.Function != "" }
 // use.
 type registry struct {
 	mu      sync.Mutex
-	held    map[model.TaskID]*heldTask
+	held    heldTable
+	records records
 	results resultList // that wait for the driver
 	closed  bool
 	running sync.WaitGroup
@@ -57,8 +58,7 @@ type registry struct {
 
 func newRegistry(run func(*heldTask), discard func(*capture)) *registry {
 	r := &registry{
-		held: make(map[model.TaskID]*heldTask), run: run, discard: discard,
-		ready: make(chan struct{}, 1),
+		run: run, discard: discard, ready: make(chan struct{}, 1),
 	}
 	r.calls.work.L = &r.mu
 	r.calls.ending = make(map[*heldTask]struct{})
@@ -76,14 +76,12 @@ var errTooMany = fmt.Errorf("%w: the driver sent more than %d tasks without taki
 func (r *registry) add(tasks []model.ExecTask) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// One piece of memory for the tasks of one message.
-	slab := make([]heldTask, len(tasks))
 	for i := range tasks {
 		spec := &tasks[i]
 		if r.closed {
 			return nil
 		}
-		if old := r.held[spec.ID]; old != nil {
+		if old := r.held.get(spec.ID); old != nil {
 			if old.spec.Attempt >= spec.Attempt {
 				if old.over { // the driver may have missed the result
 					r.results.again(old)
@@ -93,15 +91,15 @@ func (r *registry) add(tasks []model.ExecTask) error {
 			}
 			r.dropLocked(old)
 		}
-		if len(r.held) >= 2*MaxHeldTasks {
+		if r.held.size >= 2*MaxHeldTasks {
 			return errTooMany
 		}
-		t := &slab[i]
+		t := r.records.get()
 		t.spec = *spec
-		full := len(r.held) >= MaxHeldTasks
-		r.held[spec.ID] = t
+		full := r.held.size >= MaxHeldTasks
+		r.held.put(t)
 		if full {
-			r.finishLocked(t, model.TaskResult{
+			r.finishLocked(t, &model.TaskResult{
 				Outcome: model.TaskNotRun, ExitCode: -1,
 				Error: fmt.Sprintf("the executor holds %d tasks already", MaxHeldTasks),
 			}, [2]*capture{})
@@ -123,11 +121,11 @@ func (r *registry) add(tasks []model.ExecTask) error {
 func (r *registry) finish(t *heldTask, res model.TaskResult, output [2]*capture) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.finishLocked(t, res, output)
+	r.finishLocked(t, &res, output)
 	r.wake()
 }
 
-func (r *registry) finishLocked(t *heldTask, res model.TaskResult, output [2]*capture) {
+func (r *registry) finishLocked(t *heldTask, res *model.TaskResult, output [2]*capture) {
 	t.output, t.over = output, true
 	if t.abandoned {
 		r.discardOutput(t)
@@ -138,7 +136,7 @@ func (r *registry) finishLocked(t *heldTask, res model.TaskResult, output [2]*ca
 		// Names of files and programs may be anything; a text that travels is not.
 		res.Error = model.TrimReason(strings.ToValidUTF8(res.Error, "\uFFFD"))
 	}
-	t.result = res
+	t.result = *res
 	if !t.lapsed { // a function that has not returned may read them yet
 		t.spec.Files, t.spec.Env, t.spec.Argument = nil, nil, nil // no longer needed; may be large
 	}
@@ -157,11 +155,10 @@ func (r *registry) wake() {
 func (r *registry) ids() []model.TaskID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]model.TaskID, 0, len(r.held))
-	for id := range r.held {
-		out = append(out, id)
+	out := make([]model.TaskID, 0, r.held.size)
+	for _, t := range r.held.all() {
+		out = append(out, t.spec.ID)
 	}
-	slices.Sort(out)
 	return out
 }
 
@@ -175,8 +172,8 @@ func (r *registry) adopt(w *model.ExecutorWelcome, cores int) {
 	for _, id := range w.Adopted {
 		keep[id] = true
 	}
-	for id, t := range r.held {
-		if !keep[id] {
+	for _, t := range r.held.all() {
+		if !keep[t.spec.ID] {
 			r.dropLocked(t)
 		}
 	}
@@ -195,7 +192,7 @@ func (r *registry) ack(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held[id]; t != nil && t.over {
+		if t := r.held.get(id); t != nil && t.over {
 			r.dropLocked(t)
 		}
 	}
@@ -203,7 +200,7 @@ func (r *registry) ack(ids []model.TaskID) {
 
 // dropLocked forgets a task; a running one is killed and its result thrown away.
 func (r *registry) dropLocked(t *heldTask) {
-	delete(r.held, t.spec.ID)
+	r.held.remove(t)
 	if !t.over {
 		t.abandoned = true
 		r.killLocked(t, model.TaskKilled)
@@ -211,6 +208,7 @@ func (r *registry) dropLocked(t *heldTask) {
 	}
 	r.results.remove(t)
 	r.discardOutput(t)
+	r.records.put(t)
 }
 
 func (r *registry) discardOutput(t *heldTask) {
@@ -226,7 +224,7 @@ func (r *registry) cancel(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held[id]; t != nil && !t.over {
+		if t := r.held.get(id); t != nil && !t.over {
 			r.killLocked(t, model.TaskKilled)
 		}
 	}
@@ -244,28 +242,36 @@ func (r *registry) killLocked(t *heldTask, outcome model.TaskOutcome) {
 	close(t.stop)
 }
 
-// unsent fills buf with results that were not sent on this session, one batch
-// and at most about maxResultBatchBytes, and marks them as sent. It returns
-// also how many slots are lingering, if the driver does not know.
-func (r *registry) unsent(buf []model.TaskResult) (_ []model.TaskResult, lingering *int) {
+// unsent encodes results that were not sent on this session, in messages of one
+// batch and about maxResultBatchBytes each, and marks them as sent. What is more than
+// maxSendBytes together is left for the next time. It returns also how many slots
+// are lingering, if the driver does not know.
+func (r *registry) unsent(f *rpc.Frames) (lingering *int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	size := 0
-	for t := r.results.unsent; t != nil; t = r.results.unsent {
-		n := len(t.result.Stdout) + len(t.result.Stderr) + len(t.result.Value) + len(t.result.Error)
-		if len(buf) > 0 && (size+n > maxResultBatchBytes || len(buf) == r.batch) {
+	for r.results.unsent != nil {
+		if f.Len() >= maxSendBytes {
 			r.wake() // the rest
 			break
 		}
-		size += n
-		buf = append(buf, t.result)
-		r.results.take()
+		f.Begin()
+		size := 0
+		for n := 0; r.results.unsent != nil && (n == 0 || n != r.batch); n++ {
+			res := &r.results.unsent.result
+			size += len(res.Stdout) + len(res.Stderr) + len(res.Value) + len(res.Error)
+			if n > 0 && size > maxResultBatchBytes {
+				break
+			}
+			f.Result(res)
+			r.results.take()
+		}
+		f.End()
 	}
 	if n := r.calls.lingering; n != r.lingerTold {
 		r.lingerTold = n
 		lingering = &n
 	}
-	return buf, lingering
+	return lingering
 }
 
 // fetch reads a piece of the output of an ended task.
@@ -273,7 +279,7 @@ func (r *registry) fetch(f model.OutputFetch) model.OutputChunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := model.OutputChunk{ID: f.ID, Stderr: f.Stderr, Offset: f.Offset}
-	t := r.held[f.ID]
+	t := r.held.get(f.ID)
 	switch {
 	case t == nil:
 		out.Error = fmt.Sprintf("task %d: %v: its result was acknowledged or it never ran here", f.ID, model.ErrNotFound)
@@ -302,7 +308,7 @@ func (r *registry) fetch(f model.OutputFetch) model.OutputChunk {
 func (r *registry) close() (done <-chan struct{}) {
 	r.mu.Lock()
 	r.closed = true
-	for _, t := range r.held {
+	for _, t := range r.held.all() {
 		r.dropLocked(t)
 	}
 	r.calls.work.Broadcast()

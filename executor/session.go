@@ -187,8 +187,9 @@ func (x *executor) writeLoop(
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	number := uint64(0)
-	var results []model.TaskResult
+	var frames rpc.Frames
 	for {
+		frames.Reset()
 		var up model.ExecutorUp
 		select {
 		case <-ctx.Done():
@@ -203,13 +204,18 @@ func (x *executor) writeLoop(
 			chunk := x.tasks.fetch(f)
 			up.Chunk = &chunk
 		case <-x.tasks.ready:
-			results, up.Lingering = x.tasks.unsent(results[:0])
-			if up.Results = results; len(results) == 0 && up.Lingering == nil {
-				continue
+			up.Lingering = x.tasks.unsent(&frames)
+		}
+		// A lingering slot first: the driver would take that of a result for free.
+		if up.Beat != nil || up.Chunk != nil || up.Lingering != nil {
+			if err := s.Send(up); err != nil {
+				return fmt.Errorf("send to the driver: %w", err)
 			}
 		}
-		if err := s.Send(up); err != nil {
-			return fmt.Errorf("send to the driver: %w", err)
+		if frames.Len() > 0 {
+			if err := s.SendFrames(&frames); err != nil {
+				return fmt.Errorf("send to the driver: %w", err)
+			}
 		}
 	}
 }

@@ -99,6 +99,17 @@ func (f *Frames) Down() (out []model.ExecutorDown, err error) {
 	return out, err
 }
 
+// Up decodes the messages of an executor, as Down.
+func (f *Frames) Up() (out []model.ExecutorUp, err error) {
+	err = f.each(func(body []byte) error {
+		var m upFrame
+		err := m.unmarshal(slices.Clone(body))
+		out = append(out, m.msg)
+		return err
+	})
+	return out, err
+}
+
 // frameReader cuts what comes in into frames. Their memory is not used again once
 // it was lent. One goroutine at a time.
 type frameReader struct {
