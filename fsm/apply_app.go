@@ -26,6 +26,10 @@ func (t *tx) registerApp(c *replogv1.Command, p *replogv1.RegisterApp) Result {
 	if n := len(p.GetToken()); n == 0 || n > maxTokenBytes {
 		return reject(model.RejectInvalid, "token: %d bytes, want 1 to %d", n, maxTokenBytes)
 	}
+	if q := spec.QueueName(); !t.meta.settings.HasQueue(q) {
+		return reject(model.RejectInvalid, "queue %q is not one of the cluster's queues (%s): leave it out for the default one, or configure it with `hearth settings set %s=...`",
+			q, model.FormatQueues(t.meta.settings.Queues), model.SettingQueues)
+	}
 	if res, ok := t.driverMayRegister(spec); !ok {
 		return res
 	}

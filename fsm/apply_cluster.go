@@ -127,6 +127,7 @@ func (t *tx) setSettings(c *replogv1.Command, p *replogv1.SetSettings) Result {
 		return Result{}
 	}
 	t.meta.settings = &next
+	t.recountHeld()
 	t.changedOnce(ChangeSettings)
 	for _, s := range p.GetSettings() {
 		t.auditLine(c, "set setting", model.TrimReason(s.GetName()+"="+s.GetValue()))

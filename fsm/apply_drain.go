@@ -195,6 +195,7 @@ func (t *tx) leave(e *model.Executor) {
 	if a, ok := t.findApp(e.App); ok {
 		e.Leaving = true
 		t.editApp(a.Number).CoresLeaving += e.Cores
+		t.hold(a, -e.Cores)
 	}
 }
 
@@ -206,6 +207,7 @@ func (t *tx) stay(e *model.Executor) {
 	if a, ok := t.findApp(e.App); ok {
 		e.Leaving = false
 		t.editApp(a.Number).CoresLeaving -= e.Cores
+		t.hold(a, e.Cores)
 	}
 }
 

@@ -62,6 +62,9 @@ func (t *tx) placeDriver(p model.DriverPlacement) PlacementVerdict {
 	case d.Attempt >= maxExecutorID:
 		return refuse(model.RejectOverTarget, "driver %s has used up its attempts", d.ID)
 	}
+	if over, cores, most := t.overDriverShare(d); over {
+		return refuse(model.RejectOverCores, "drivers hold %d cores; %d more would pass their share of %d", cores, d.Spec.Cores, most)
+	}
 	prof := d.Spec.Profile()
 	if r, why := t.checkWorker(w, prof, model.Placement{
 		App: d.ID.Owner(), Worker: p.Worker, Incarnation: p.Incarnation, Cores: prof.Cores, MemoryMiB: prof.MemoryMiB, Resources: p.Resources,

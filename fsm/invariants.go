@@ -35,6 +35,7 @@ func (s *state) checkInvariants() error {
 		c.bad("settings or counters: next application %d: %v", s.meta.nextApp, err)
 	}
 	c.checkWorkers()
+	c.checkHeld()
 	c.checkApps()
 	c.checkExecutors()
 	c.checkDrivers()

@@ -8,16 +8,28 @@ import (
 )
 
 // placeExecutors judges each placement on its own against the state as the
-// earlier ones have left it.
+// earlier ones have left it, and those of a gang together.
 func (t *tx) placeExecutors(p *replogv1.PlaceExecutors) Result {
-	res := Result{Placements: make([]PlacementVerdict, 0, len(p.GetPlacements()))}
-	for _, pp := range p.GetPlacements() {
-		res.Placements = append(res.Placements, t.place(PlacementFromProto(pp)))
+	list := p.GetPlacements()
+	res := Result{Placements: make([]PlacementVerdict, 0, len(list))}
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[0].GetGang() != 0 && list[n].GetGang() == list[0].GetGang() {
+			n++
+		}
+		if list[0].GetGang() != 0 {
+			res.Placements = append(res.Placements, t.placeGang(list[:n])...)
+		} else {
+			res.Placements = append(res.Placements, t.place(PlacementFromProto(list[0]), 1))
+		}
+		list = list[n:]
 	}
 	return res
 }
 
-func (t *tx) place(p model.Placement) PlacementVerdict {
+// place places one executor; together is how many of a gang, itself included,
+// are placed by this command.
+func (t *tx) place(p model.Placement, together int) PlacementVerdict {
 	refuse := func(r model.Rejection, format string, args ...any) PlacementVerdict {
 		return PlacementVerdict{Rejection: r, Text: model.TrimReason(fmt.Sprintf(format, args...))}
 	}
@@ -29,8 +41,11 @@ func (t *tx) place(p model.Placement) PlacementVerdict {
 	if !ok {
 		return refuse(model.RejectUnknownWorker, "worker %q is not registered", p.Worker)
 	}
-	if r, why := t.checkApp(a, p); r != model.RejectNone {
+	if r, why := t.checkApp(a, p, together); r != model.RejectNone {
 		return refuse(r, "application %s: %s", a.ID, why)
+	}
+	if !model.HasLabels(w, a.Spec.Require) {
+		return refuse(model.RejectDoesNotFit, "worker %s has not all labels that application %s requires", w.ID, a.ID)
 	}
 	if r, why := t.checkWorker(w, a.Profiles[p.Profile], p); r != model.RejectNone {
 		return refuse(r, "worker %s: %s", w.ID, why)
@@ -51,7 +66,7 @@ func (t *tx) place(p model.Placement) PlacementVerdict {
 }
 
 // checkApp says whether the application may have this executor.
-func (t *tx) checkApp(a *model.App, p model.Placement) (model.Rejection, string) {
+func (t *tx) checkApp(a *model.App, p model.Placement, together int) (model.Rejection, string) {
 	prof, known := a.Profiles[p.Profile]
 	switch {
 	case a.State.Terminal():
@@ -74,6 +89,29 @@ func (t *tx) checkApp(a *model.App, p model.Placement) (model.Rejection, string)
 	if limit := model.CoresLimit(a, *t.meta.settings); limit > 0 && model.CoresCounted(a)+p.Cores > limit {
 		return model.RejectOverCores, fmt.Sprintf("it holds %d cores; %d more would pass its limit of %d", a.CoresGranted, p.Cores, limit)
 	}
+	if r, why := t.checkCaps(a, p.Cores); r != model.RejectNone {
+		return r, why
+	}
+	if need := model.GangNeeds(a); p.Profile == model.ProfileDefault && need > together {
+		return model.RejectGang, fmt.Sprintf("%d executors are missing of its gang of %d; %d are placed together", need, a.Spec.MinExecutors, together)
+	}
+	return model.RejectNone, ""
+}
+
+// checkCaps says whether the application's queue and user may hold more cores.
+func (t *tx) checkCaps(a *model.App, cores int) (model.Rejection, string) {
+	s := t.meta.settings
+	if !countsHeld(s) {
+		return model.RejectNone, ""
+	}
+	q := s.Queue(a.Spec.QueueName())
+	if held, _ := t.held.get([]byte(queueKey(q.Name))); q.CapCores > 0 && held+cores > q.CapCores {
+		return model.RejectOverCores, fmt.Sprintf("queue %s holds %d cores; %d more would pass its cap of %d", q.Name, held, cores, q.CapCores)
+	}
+	user := model.AppUser(a)
+	if held, _ := t.held.get([]byte(userKey(user))); s.UserCores > 0 && held+cores > s.UserCores {
+		return model.RejectOverCores, fmt.Sprintf("user %q holds %d cores; %d more would pass the cap of %d", user, held, cores, s.UserCores)
+	}
 	return model.RejectNone, ""
 }
 
@@ -82,6 +120,11 @@ const maxExecutorID = 1<<31 - 1
 
 // checkWorker says whether the worker can hold the executor now.
 func (t *tx) checkWorker(w *model.Worker, prof model.Profile, p model.Placement) (model.Rejection, string) {
+	return judgeWorker(w, t.usedOn(w.ID), prof, p)
+}
+
+// judgeWorker is checkWorker beside a usage.
+func judgeWorker(w *model.Worker, used model.Usage, prof model.Profile, p model.Placement) (model.Rejection, string) {
 	switch {
 	case w.State != model.WorkerAlive:
 		return model.RejectWorkerNotAlive, fmt.Sprintf("it is %s", w.State)
@@ -90,7 +133,6 @@ func (t *tx) checkWorker(w *model.Worker, prof model.Profile, p model.Placement)
 	case w.Overcommitted:
 		return model.RejectDoesNotFit, "its executors hold more than it offers since its offer was lowered"
 	}
-	used := t.usedOn(w.ID)
 	if !model.Fits(model.FreeOf(w.Offer, used), p.Cores, p.MemoryMiB, prof.Resources) {
 		return model.RejectDoesNotFit, fmt.Sprintf("%d cores and %d MiB are in use of %d and %d", used.Cores, used.MemoryMiB, w.Offer.Cores, w.Offer.MemoryMiB)
 	}

@@ -201,6 +201,7 @@ func (t *tx) addExecutor(a *model.App, e *model.Executor) {
 	charge(t.editUsage(e.Worker), e)
 	a.Live[e.Profile]++
 	a.CoresGranted += e.Cores
+	t.hold(a, e.Cores)
 	t.changed(Change{Kind: ChangeExecutor, App: a.ID, Executor: e.ID, Worker: e.Worker})
 }
 
@@ -277,6 +278,8 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 	app.CoresGranted -= e.Cores
 	if e.Leaving {
 		app.CoresLeaving -= e.Cores
+	} else {
+		t.hold(app, -e.Cores)
 	}
 	t.release(e)
 	key := executorKey(app.Number, id)

@@ -237,6 +237,7 @@ func (b *builder) addApp(a *model.App) error {
 		return fmt.Errorf("application %q %w", a.ID, errTwice)
 	}
 	b.t.addApp(a)
+	b.t.hold(a, model.CoresCounted(a))
 	if a.State.Terminal() {
 		b.t.ended.put(endedKey(a), a.Number)
 		if a.CoresGranted == 0 {

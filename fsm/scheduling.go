@@ -52,6 +52,48 @@ func (v *Scheduling) Excluded(app model.AppID, w model.WorkerID) bool {
 	return ok && excluded(a, w, v.tick)
 }
 
+// QueueCores are the cores that count against the cap of a queue.
+func (v *Scheduling) QueueCores(queue string) int { return v.s.heldCores(queueKey(queue)) }
+
+// UserCores are the cores that count against the cap of a user.
+func (v *Scheduling) UserCores(user string) int { return v.s.heldCores(userKey(user)) }
+
+// DueGangs visits the gangs without any executor that have waited for as long
+// as the settings say, in order of registration, until visit returns false.
+func (v *Scheduling) DueGangs(visit func(a *model.App) bool) {
+	v.ActiveApps(func(a *model.App) bool {
+		due := gangDue(a, v.s.meta.settings)
+		return due == 0 || due > v.tick || blocked(a, v.tick) || visit(a)
+	})
+}
+
+// gangDue is the tick from which on cores are kept for the application; 0 =
+// never.
+func gangDue(a *model.App, s *model.Settings) int64 {
+	if s.GangAfterMilli == 0 || a.State != model.AppWaiting || model.GangNeeds(a) == 0 {
+		return 0
+	}
+	return a.SubmittedTick + s.GangAfterMilli
+}
+
+// DriverCores are the cores of the drivers that are placed, and how many all of
+// them may hold together; most = 0: no limit.
+func (v *Scheduling) DriverCores() (cores, most int) {
+	if v.s.meta.settings.DriverShareMilli == 0 {
+		return 0, 0
+	}
+	v.s.drivers.walk(nil, func(d *model.Driver) bool {
+		cores += driverCores(d)
+		return true
+	})
+	offered := 0
+	v.SchedulableWorkers(func(w *model.Worker, _ model.Usage) bool {
+		offered += w.Offer.Cores
+		return true
+	})
+	return cores, maxDriverCores(v.s.meta.settings, offered)
+}
+
 // NextWake is the next tick at which a flag changes by time alone; 0 = none.
 func (v *Scheduling) NextWake() int64 {
 	next := v.nextDriverWake()
@@ -62,8 +104,11 @@ func (v *Scheduling) NextWake() int64 {
 	return next
 }
 
-// NextWakeOf is NextWake for the flags of one application.
+// NextWakeOf is NextWake for the flags of one application or driver.
 func (v *Scheduling) NextWakeOf(id model.AppID) int64 {
+	if d, ok := v.s.driver(model.DriverID(id)); ok && d.State.Queued() && d.BackoffUntil > v.tick {
+		return d.BackoffUntil
+	}
 	a, ok := v.ActiveApp(id)
 	if !ok {
 		return 0
@@ -80,6 +125,9 @@ func (v *Scheduling) nextWake(a *model.App) int64 {
 		if x.UntilTick > v.tick {
 			next = sooner(next, x.UntilTick)
 		}
+	}
+	if due := gangDue(a, v.s.meta.settings); due > v.tick {
+		next = sooner(next, due)
 	}
 	return next
 }

@@ -40,6 +40,7 @@ type state struct {
 
 	byWorker index[struct{}]     // worker id, 0, executor key: unfinished ones
 	usage    index[*model.Usage] // by worker id; absent = nothing in use
+	held     index[int]          // cores by queueKey and userKey; kept while countsHeld
 	byReq    index[uint64]       // registering request id -> app number
 	ended    index[uint64]       // (ended tick, number) -> number
 	idle     index[uint64]       // those of ended without unfinished executors
@@ -68,6 +69,7 @@ func newState() *state {
 		drivers:   newTable[model.Driver](),
 		byWorker:  newIndex[struct{}](),
 		usage:     newIndex[*model.Usage](),
+		held:      newIndex[int](),
 		byReq:     newIndex[uint64](),
 		ended:     newIndex[uint64](),
 		idle:      newIndex[uint64](),

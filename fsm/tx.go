@@ -42,6 +42,7 @@ type tx struct {
 	byWorker                          indexTx[struct{}]
 	usage                             indexTx[*model.Usage]
 	ownUsage                          map[model.WorkerID]*model.Usage
+	held                              indexTx[int]
 	byReq                             indexTx[uint64]
 	ended                             indexTx[uint64]
 	idle                              indexTx[uint64]
@@ -60,6 +61,7 @@ func begin(s *state, index, batch uint64) *tx {
 		base: s, index: index, tick: s.tick, batch: batch, meta: s.meta, hash: s.hash, seq: s.seq,
 		byWorker:  indexTx[struct{}]{base: s.byWorker, n: s.byWorker.n},
 		usage:     indexTx[*model.Usage]{base: s.usage, n: s.usage.n},
+		held:      indexTx[int]{base: s.held, n: s.held.n},
 		byReq:     indexTx[uint64]{base: s.byReq, n: s.byReq.n},
 		ended:     indexTx[uint64]{base: s.ended, n: s.ended.n},
 		idle:      indexTx[uint64]{base: s.idle, n: s.idle.n},
@@ -92,7 +94,7 @@ func (t *tx) commit() *state {
 		index: t.index, tick: t.tick, meta: t.meta, seq: t.seq,
 		masters: t.masters.commit(), workers: t.workers.commit(), apps: t.apps.commit(),
 		executors: t.executors.commit(), requests: t.requests.commit(), audit: t.audit.commit(), tokens: t.tokens.commit(),
-		byWorker: t.byWorker.commit(), usage: t.usage.commit(), byReq: t.byReq.commit(),
+		byWorker: t.byWorker.commit(), usage: t.usage.commit(), held: t.held.commit(), byReq: t.byReq.commit(),
 		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(), refusals: t.refusals.commit(),
 		drivers: t.drivers.commit(), driverReq: t.driverReq.commit(), waiting: t.waiting.commit(), endedDrivers: t.endedDrivers.commit(), byDriver: t.byDriver.commit(),
 	}

@@ -57,6 +57,7 @@ const (
 	RejectUnknownDriver   Rejection = "UNKNOWN_DRIVER"
 	RejectDriverEnded     Rejection = "DRIVER_ENDED"
 	RejectAttempt         Rejection = "STALE_ATTEMPT"
+	RejectGang            Rejection = "GANG"
 )
 
 // Rejections lists them all, RejectNone excluded.
@@ -67,7 +68,7 @@ func Rejections() []Rejection {
 		RejectUnknownExecutor, RejectDoesNotFit, RejectOverTarget, RejectOverCores, RejectBlocked,
 		RejectTransition, RejectUnknownSetting, RejectInitialised, RejectUnknownMaster,
 		RejectMasterRemoved, RejectNotOwner, RejectCertificate, RejectUnknownToken, RejectTokenExists,
-		RejectTooMany, RejectUnknownDriver, RejectDriverEnded, RejectAttempt,
+		RejectTooMany, RejectUnknownDriver, RejectDriverEnded, RejectAttempt, RejectGang,
 	}
 }
 
@@ -108,7 +109,7 @@ func (e *RejectedError) Unwrap() error {
 	case RejectBadToken:
 		return ErrUnauthenticated
 	case RejectWorkerNotAlive, RejectIncarnation, RejectEvidence, RejectDoesNotFit,
-		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised, RejectTokenExists, RejectAttempt:
+		RejectOverTarget, RejectOverCores, RejectBlocked, RejectTransition, RejectInitialised, RejectTokenExists, RejectAttempt, RejectGang:
 		return ErrConflict
 	case RejectTooMany:
 		return ErrTooLarge

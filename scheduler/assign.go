@@ -20,6 +20,11 @@ type Demand struct {
 	// SpreadOut gives each worker one step per round; otherwise a worker is
 	// filled before the next one gets anything.
 	SpreadOut bool
+	// Require are labels that a worker must have; nil = none.
+	Require map[string]string
+	// Prefer are labels that put a worker before others which the policy calls
+	// equal, the more of them the sooner; nil = none.
+	Prefer map[string]string
 }
 
 // step is the number of cores that are handed out at once.
@@ -74,7 +79,8 @@ type assignment struct {
 
 	started int // executors, over all workers
 	shares  []share
-	active  []int32 // scratch of finish
+	equals  []preferred // scratch: workers that the policy calls equal
+	active  []int32     // scratch of finish
 }
 
 func newAssignment(d *Demand, bound int) assignment {
@@ -91,7 +97,7 @@ func (a *assignment) reset(d *Demand, bound int) {
 	}
 	*a = assignment{
 		demand: *d, steps: max(steps, 0), starts: max(d.Wanted-d.Live, 0), bound: bound,
-		shares: a.shares[:0], active: a.active[:0],
+		shares: a.shares[:0], active: a.active[:0], equals: a.equals[:0],
 	}
 	if !d.oneEach() { // each step is an executor
 		a.steps = min(a.steps, a.starts)

@@ -17,6 +17,7 @@ type cluster struct {
 	apps     []*model.App
 	running  map[model.AppID][]model.Placement // in order of executor id
 	blocked  map[model.AppID]bool
+	due      map[model.AppID]bool // gangs that have waited long enough
 	excluded map[model.AppID]map[model.WorkerID]bool
 }
 
@@ -26,6 +27,7 @@ func newCluster(change ...func(*model.Settings)) *cluster {
 		used:     make(map[model.WorkerID]model.Usage),
 		running:  make(map[model.AppID][]model.Placement),
 		blocked:  make(map[model.AppID]bool),
+		due:      make(map[model.AppID]bool),
 		excluded: make(map[model.AppID]map[model.WorkerID]bool),
 	}
 	for _, f := range change {
@@ -70,6 +72,34 @@ func (c *cluster) ActiveApp(id model.AppID) (*model.App, bool) {
 		}
 	}
 	return nil, false
+}
+
+func (c *cluster) QueueCores(queue string) int {
+	n := 0
+	for _, a := range c.apps {
+		if a.Spec.QueueName() == queue {
+			n += model.CoresCounted(a)
+		}
+	}
+	return n
+}
+
+func (c *cluster) UserCores(user string) int {
+	n := 0
+	for _, a := range c.apps {
+		if model.AppUser(a) == user {
+			n += model.CoresCounted(a)
+		}
+	}
+	return n
+}
+
+func (c *cluster) DueGangs(f func(*model.App) bool) {
+	for _, a := range c.apps {
+		if c.due[a.ID] && !a.State.Terminal() && model.GangNeeds(a) > 0 && !f(a) {
+			return
+		}
+	}
 }
 
 func (c *cluster) AppBlocked(app model.AppID) bool { return c.blocked[app] }

@@ -32,6 +32,10 @@ type Drivers struct {
 	// included; 0 = no limit.
 	Max    int
 	Placed int
+	// MaxCores bounds the cores of drivers that are placed, Cores are those that
+	// are placed already; 0 = no limit. A driver that would pass it is skipped.
+	MaxCores int
+	Cores    int
 }
 
 // DriverPlacement is a decision to launch a driver.
@@ -45,12 +49,15 @@ type DriverPlacement struct {
 // placeDrivers places what fits of the queue and charges the pool.
 func (p *Pool) placeDrivers(ds Drivers, blocked func(model.WorkerID) bool) []DriverPlacement {
 	var out []DriverPlacement
-	after := ds.After
+	after, cores := ds.After, ds.Cores
 	for i := range ds.Waiting {
 		if ds.Max > 0 && ds.Placed+len(out) >= ds.Max {
 			break
 		}
 		d := &ds.Waiting[i]
+		if ds.MaxCores > 0 && cores+max(d.Cores, 1) > ds.MaxCores {
+			continue
+		}
 		prof := model.Profile{Cores: max(d.Cores, 1), MemoryMiB: d.MemoryMiB, Resources: d.Resources}
 		from := 0
 		if ds.SpreadOut {
@@ -67,6 +74,7 @@ func (p *Pool) placeDrivers(ds Drivers, blocked func(model.WorkerID) bool) []Dri
 		p.settle(at)
 		w := p.slots[at].worker
 		after = w.ID
+		cores += prof.Cores
 		out = append(out, DriverPlacement{Driver: d.ID, Worker: w.ID, Incarnation: w.Incarnation, Resources: addrs})
 	}
 	return out

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -43,6 +44,7 @@ type slot struct {
 	label         uint32
 	addresses     int32 // position + 1 in Pool.addresses; 0 = none
 	place         place
+	gone          bool // it may get nothing: it is not in the view
 }
 
 // place is where a slot is.
@@ -89,7 +91,7 @@ func (p *Pool) update(at int32, w *model.Worker, used *model.Usage) {
 	if s.worker == w && s.cores == cores && s.memory == memory && s.place != outside && s.addresses == 0 && len(w.Offer.Resources) == 0 {
 		return // most often, when everything is read
 	}
-	s.worker, s.cores, s.memory = w, cores, memory
+	s.worker, s.cores, s.memory, s.gone = w, cores, memory, false
 	if len(w.Offer.Resources) > 0 || s.addresses > 0 {
 		p.setAddresses(s, w.Offer.Resources, used.Resources)
 	}
@@ -148,7 +150,7 @@ func (p *Pool) Remove(id model.WorkerID) {
 }
 
 func (p *Pool) empty(at int32) {
-	p.slots[at].cores = 0
+	p.slots[at].cores, p.slots[at].gone = 0, true
 	p.settle(at)
 }
 
@@ -338,20 +340,62 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 			p.parked = append(p.parked, at)
 			continue
 		}
+		if !model.HasLabels(s.worker, d.Require) {
+			continue
+		}
 		fits = true
 		if excluded != nil && excluded(s.worker.ID) {
+			continue
+		}
+		if d.Prefer != nil {
+			if !p.collect(key, at, d.Prefer) {
+				break
+			}
 			continue
 		}
 		if !p.now.offer(at, &free) {
 			break
 		}
 	}
+	p.offerEquals()
 	for _, at := range p.parked[parkedBefore:] {
 		p.tree.remove(p.slots[at].key)
 		p.slots[at].place = parked
 	}
 	p.now.finish()
 	return p.now.shares, fits
+}
+
+// preferred is a worker that waits for its equals to be found.
+type preferred struct {
+	rank   uint64
+	at     int32
+	labels int // how many of the preferred ones it has
+}
+
+// collect keeps a worker until all that the policy calls equal are found, and
+// then offers those, who has more of the preferred labels first. It reports
+// whether to go on.
+func (p *Pool) collect(key uint64, at int32, prefer map[string]string) bool {
+	rank := key >> labelBits
+	if e := p.now.equals; len(e) > 0 && e[0].rank != rank && !p.offerEquals() {
+		return false
+	}
+	p.now.equals = append(p.now.equals, preferred{rank, at, model.CountLabels(p.slots[at].worker, prefer)})
+	return true
+}
+
+// offerEquals offers what collect has kept. It reports whether to go on.
+func (p *Pool) offerEquals() bool {
+	slices.SortStableFunc(p.now.equals, func(a, b preferred) int { return cmp.Compare(b.labels, a.labels) })
+	for _, e := range p.now.equals {
+		free := p.free(&p.slots[e.at])
+		if !p.now.offer(e.at, &free) {
+			break
+		}
+	}
+	p.now.equals = p.now.equals[:0]
+	return p.now.open()
 }
 
 // unpark lets those workers back that are not blocked any more.

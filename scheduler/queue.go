@@ -18,9 +18,10 @@ import (
 type queue struct {
 	claims map[model.AppID]*claim
 	sizes  map[sizeKey]*line
-	// order is a heap of the lines that a pass has not given up, by the first
-	// that waits there.
-	order []*line
+	// groups are the queues of the settings that anybody has waited in, by name.
+	groups map[string]*group
+	// several: queues are configured; otherwise all applications are in one.
+	several bool
 
 	mark uint64 // counts the times that everything is read
 	now  []want // scratch of set
@@ -39,6 +40,24 @@ type claim struct {
 	mark  uint64 // the queue's, when the application was last set
 }
 
+// want finds what the claim wants of a profile; nil for nothing.
+func (c *claim) want(profile int) *want {
+	for i := range c.wants {
+		if c.wants[i].profile == profile {
+			return &c.wants[i]
+		}
+	}
+	return nil
+}
+
+// took writes down that the claim got an executor in this pass.
+func (c *claim) took(profile, cores int) {
+	if c.left != math.MaxInt {
+		c.left -= cores
+	}
+	c.want(profile).live++
+}
+
 // want is a profile of which an application has fewer executors than it wants.
 type want struct {
 	profile      int
@@ -46,17 +65,22 @@ type want struct {
 	line         *line
 }
 
-// sizeKey is the size of an executor.
+// sizeKey is the size of an executor, with what else decides which workers have
+// room for it, in one queue of the settings.
 type sizeKey struct {
 	cores     int
 	memoryMiB int64
 	resources string
+	require   string // labels
+	queue     string
+	gang      uint64 // number of the application if it waits for several at once
 }
 
 // line is what waits for executors of one size, first come, first served.
 type line struct {
 	waiting []waiter
 	pos     int // the first that the pass has not looked at
+	group   *group
 }
 
 // waiter is one want in a line. Applications go by number, and the profiles of
@@ -71,21 +95,34 @@ func (w waiter) compare(o waiter) int {
 	return cmp.Or(cmp.Compare(w.number, o.number), cmp.Compare(w.profile, o.profile))
 }
 
-func newQueue() *queue {
-	return &queue{claims: make(map[model.AppID]*claim), sizes: make(map[sizeKey]*line)}
+func newQueue(s model.Settings) *queue {
+	return &queue{
+		several: len(s.Queues) > 0,
+		claims:  make(map[model.AppID]*claim), sizes: make(map[sizeKey]*line), groups: make(map[string]*group),
+	}
 }
 
-func sizeOf(p *model.Profile) sizeKey {
-	k := sizeKey{cores: p.Cores, memoryMiB: p.MemoryMiB}
-	if len(p.Resources) == 0 {
-		return k
+func (q *queue) sizeOf(a *model.App, profile int, p *model.Profile) sizeKey {
+	k := sizeKey{cores: p.Cores, memoryMiB: p.MemoryMiB, resources: joined(p.Resources), require: joined(a.Spec.Require)}
+	if q.several {
+		k.queue = a.Spec.QueueName()
+	}
+	if profile == model.ProfileDefault && a.Spec.MinExecutors > 1 {
+		k.gang = a.Number
+	}
+	return k
+}
+
+// joined spells a map out, in order.
+func joined[V any](m map[string]V) string {
+	if len(m) == 0 {
+		return ""
 	}
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
-		fmt.Fprintf(&b, "%q=%d,", name, p.Resources[name])
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, "%q=%q,", name, fmt.Sprint(m[name]))
 	}
-	k.resources = b.String()
-	return k
+	return b.String()
 }
 
 // coresLeft is how many more cores the application may hold.
@@ -106,7 +143,7 @@ func (q *queue) wanting(a *model.App, left int) []want {
 			continue
 		}
 		if live, wanted := a.Live[id], model.Wanted(a, id); live < wanted {
-			out = append(out, want{profile: id, live: live, wanted: wanted, line: q.line(&p)})
+			out = append(out, want{profile: id, live: live, wanted: wanted, line: q.line(a, id, &p)})
 		}
 	}
 	if len(out) > 1 {
@@ -116,11 +153,16 @@ func (q *queue) wanting(a *model.App, left int) []want {
 	return out
 }
 
-func (q *queue) line(p *model.Profile) *line {
-	key := sizeOf(p)
+func (q *queue) line(a *model.App, profile int, p *model.Profile) *line {
+	key := q.sizeOf(a, profile, p)
 	l := q.sizes[key]
 	if l == nil {
-		l = new(line)
+		g := q.groups[key.queue]
+		if g == nil {
+			g = &group{}
+			q.groups[key.queue] = g
+		}
+		l = &line{group: g}
 		q.sizes[key] = l
 	}
 	return l
@@ -197,67 +239,6 @@ func (q *queue) leave(c *claim) {
 		default:
 			l.waiting = slices.Delete(l.waiting, i, i+1)
 		}
-	}
-}
-
-// begin starts a pass at the front of each line, and forgets empty ones.
-func (q *queue) begin() {
-	q.order = q.order[:0]
-	for key, l := range q.sizes {
-		if len(l.waiting) == 0 {
-			delete(q.sizes, key)
-			continue
-		}
-		l.pos = 0
-		q.order = append(q.order, l)
-	}
-	for i := len(q.order)/2 - 1; i >= 0; i-- {
-		q.sink(i)
-	}
-}
-
-// head returns who is next over all lines and the line, or nil when nobody is
-// left.
-func (q *queue) head() (waiter, *line) {
-	if len(q.order) == 0 {
-		return waiter{}, nil
-	}
-	l := q.order[0]
-	return l.waiting[l.pos], l
-}
-
-// skip goes on behind the head.
-func (q *queue) skip() {
-	l := q.order[0]
-	if l.pos++; l.pos == len(l.waiting) {
-		q.drop()
-		return
-	}
-	q.sink(0)
-}
-
-// drop gives up the line of the head for this pass.
-func (q *queue) drop() {
-	last := len(q.order) - 1
-	q.order[0] = q.order[last]
-	q.order[last] = nil
-	q.order = q.order[:last]
-	q.sink(0)
-}
-
-func (q *queue) sink(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(q.order); child++ {
-			if q.order[child].front().compare(q.order[least].front()) < 0 {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		q.order[i], q.order[least] = q.order[least], q.order[i]
-		i = least
 	}
 }
 

@@ -24,6 +24,16 @@ type View interface {
 	// Excluded reports whether the application keeps off this worker. Nobody
 	// asks if the record of the application names no exclusion.
 	Excluded(app model.AppID, w model.WorkerID) bool
+	// QueueCores are the cores that count against the cap of a queue. Nobody
+	// asks where no queues are configured.
+	QueueCores(queue string) int
+	// UserCores are the cores that count against the cap of a user
+	// (model.AppUser). Nobody asks where there is none.
+	UserCores(user string) int
+	// DueGangs visits the applications that are gangs without any executor and
+	// have waited for as long as Settings.GangAfterMilli says, in order of
+	// registration, until f returns false. Nobody asks where that is 0.
+	DueGangs(f func(a *model.App) bool)
 }
 
 // Options bound one pass.

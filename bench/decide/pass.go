@@ -66,6 +66,12 @@ func (c *cluster) AppBlocked(model.AppID) bool { return false }
 
 func (c *cluster) Excluded(model.AppID, model.WorkerID) bool { return false }
 
+func (c *cluster) QueueCores(string) int { return 0 }
+
+func (c *cluster) UserCores(string) int { return 0 }
+
+func (c *cluster) DueGangs(func(*model.App) bool) {}
+
 func appID(n uint64) model.AppID { return model.AppID(fmt.Sprintf("app-%010d", n)) }
 
 // submit registers an application of one executor.

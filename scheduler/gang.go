@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// kept are cores and memory that a pass keeps free for a gang that has waited
+// too long: they are charged to the pool for everybody else.
+type kept struct {
+	app   model.AppID // "" = none
+	slots []keptSlot
+}
+
+type keptSlot struct {
+	at            int32
+	cores, memory int32
+}
+
+// keep keeps what is free for the oldest gang that is due and that the workers
+// could ever hold.
+func (ps *pass) keep() {
+	ps.view.DueGangs(func(a *model.App) bool {
+		return !ps.keepFor(a)
+	})
+}
+
+// site is a worker on which a gang might wait for cores.
+type site struct {
+	at         int32
+	whole, now int // executors that it could hold if it were empty, and holds now
+}
+
+// keepFor keeps what is free on the workers that are closest to holding the
+// gang, at most half of all cores. It reports false if all workers together
+// could not hold it.
+func (ps *pass) keepFor(a *model.App) bool {
+	pool, need := ps.ix.pool, model.GangNeeds(a)
+	d := Demand{Profile: a.Profiles[model.ProfileDefault]}
+	var sites []site
+	total, whole := 0, 0
+	for _, at := range pool.ranks {
+		s := &pool.slots[at]
+		if s.gone {
+			continue
+		}
+		total += s.worker.Offer.Cores
+		if !model.HasLabels(s.worker, a.Spec.Require) || len(a.Excluded) > 0 && ps.view.Excluded(a.ID, s.worker.ID) ||
+			ps.opt.WorkerBlocked != nil && ps.opt.WorkerBlocked(s.worker.ID) {
+			continue
+		}
+		empty, free := model.FreeOf(s.worker.Offer, model.Usage{}), pool.free(s)
+		x := site{at: at, whole: executors(&empty, &d), now: executors(&free, &d)}
+		if x.whole > 0 {
+			sites = append(sites, x)
+			whole += x.whole
+		}
+	}
+	if need == 0 || whole < need {
+		return false
+	}
+	slices.SortFunc(sites, func(x, y site) int {
+		return cmp.Or(cmp.Compare(y.now, x.now), cmp.Compare(pool.slots[y.at].cores, pool.slots[x.at].cores),
+			strings.Compare(string(pool.slots[x.at].worker.ID), string(pool.slots[y.at].worker.ID)))
+	})
+	ps.kept.app = a.ID
+	most := int32(total / 2)
+	for _, x := range sites {
+		if need <= 0 || most <= 0 {
+			break
+		}
+		n := min(x.whole, need)
+		need -= n
+		most -= ps.keepSlot(x.at, &d.Profile, int32(n), most)
+	}
+	return true
+}
+
+// executors is how many executors of a demand a worker holds.
+func executors(f *model.Free, d *Demand) int {
+	n := mostSteps(f, d)
+	if d.oneEach() {
+		n = min(n, 1)
+	}
+	return n
+}
+
+// keepSlot keeps what n executors need, as far as it is free, and at most so
+// many cores. It returns how many cores that are.
+func (ps *pass) keepSlot(at int32, prof *model.Profile, n, most int32) int32 {
+	s := &ps.ix.pool.slots[at]
+	k := keptSlot{
+		at:     at,
+		cores:  max(min(s.cores, n*int32(max(prof.Cores, 1)), most), 0),
+		memory: int32(max(min(int64(s.memory), int64(n)*prof.MemoryMiB), 0)),
+	}
+	if k.cores == 0 {
+		return 0
+	}
+	s.cores -= k.cores
+	s.memory -= k.memory
+	ps.ix.pool.settle(at)
+	ps.kept.slots = append(ps.kept.slots, k)
+	return k.cores
+}
+
+// giveBack ends keeping.
+func (ps *pass) giveBack() {
+	for _, k := range ps.kept.slots {
+		s := &ps.ix.pool.slots[k.at]
+		s.cores += k.cores
+		s.memory += k.memory
+		ps.ix.pool.settle(k.at)
+	}
+	ps.kept = kept{slots: ps.kept.slots[:0]}
+}
