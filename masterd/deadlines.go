@@ -87,8 +87,8 @@ func (d *deadlines) waits(v *fsm.View, e *model.Executor) bool {
 	if ok && w.State == model.WorkerRestarting {
 		return true
 	}
-	a, ok := v.App(e.App)
-	return ok && a.Spec.Disconnect.Singleton() && d.l.withoutSession(e.Worker)
+	spec, ok := launchSpec(v, e)
+	return ok && spec.Disconnect.Singleton() && d.l.withoutSession(e.Worker)
 }
 
 func (d *deadlines) check(ctx context.Context) error {

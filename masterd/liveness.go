@@ -242,8 +242,8 @@ func onlySingletonsOn(v *fsm.View, id model.WorkerID) bool {
 	singletons := false
 	only := true
 	v.WorkerExecutors(id, func(e *model.Executor) bool {
-		a, ok := v.App(e.App)
-		only = ok && a.Spec.Disconnect.Singleton()
+		spec, ok := launchSpec(v, e)
+		only = ok && spec.Disconnect.Singleton()
 		singletons = singletons || only
 		return only
 	})

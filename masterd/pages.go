@@ -37,7 +37,9 @@ func (s pageSource) Snapshot() (web.Snapshot, error) {
 		return true
 	})
 	v.AllExecutors(func(e *model.Executor) bool {
-		snap.Executors[e.State]++
+		if !model.IsDriver(e.App) {
+			snap.Executors[e.State]++
+		}
 		return true
 	})
 	return snap, nil

@@ -292,7 +292,7 @@ func (s *workerSession) killStrangers(ctx context.Context, reports []model.Execu
 		reason := "unknown to the cluster"
 		if a, ok := v.App(r.Ref.App); ok && a.State.Terminal() {
 			reason = "its application has ended"
-		} else if ok {
+		} else if ok || model.IsDriver(r.Ref.App) {
 			reason = "given up by the cluster"
 		}
 		order := &model.KillOrder{Fence: s.fence(v), Ref: r.Ref, GraceMilli: model.KillGraceMilli, Reason: reason}
@@ -423,9 +423,9 @@ func (o *orders) order(e *model.Executor) {
 	s.l.shield(ref.App, "ordering an executor", func() {
 		switch {
 		case e.State == model.ExecutorPlaced && o.worker.State != model.WorkerRestarting && o.now.Sub(s.launched[ref]) >= orderResend:
-			if a, ok := o.v.App(e.App); ok {
+			if spec, ok := launchSpec(o.v, e); ok {
 				s.launched[ref] = o.now
-				o.list = append(o.list, model.WorkerDown{Launch: s.launch(o.fence, a, e)})
+				o.list = append(o.list, model.WorkerDown{Launch: s.launch(o.fence, spec, e)})
 			}
 		case e.State == model.ExecutorKilling && o.now.Sub(s.killed[ref]) >= orderResend:
 			s.killed[ref] = o.now
@@ -440,7 +440,7 @@ func (o *orders) endOf(id model.AppID) {
 	if o.s.here[id] > 0 {
 		return
 	}
-	if a, ok := o.v.App(id); ok && !a.State.Terminal() {
+	if a, ok := o.v.App(id); ok && !a.State.Terminal() || driverActive(o.v, id) {
 		return
 	}
 	delete(o.s.apps, id)
@@ -455,9 +455,9 @@ func (s *workerSession) forgetEnded(ref model.ExecutorRef) {
 	}
 }
 
-func (s *workerSession) launch(fence model.Fence, a *model.App, e *model.Executor) *model.LaunchOrder {
+func (s *workerSession) launch(fence model.Fence, spec model.AppSpec, e *model.Executor) *model.LaunchOrder {
 	return &model.LaunchOrder{
-		Fence: fence, Ref: e.Ref(), Spec: a.Spec, Profile: e.Profile,
+		Fence: fence, Ref: e.Ref(), Spec: spec, Profile: e.Profile,
 		Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: e.Resources,
 		Secret: e.Secret, MasterAddr: s.l.m.masterAddrs(),
 	}

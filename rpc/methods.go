@@ -45,6 +45,8 @@ func methodTable() map[string]method {
 	drain.reply = func() proto.Message { return &pb.DrainReply{} }
 	register := command
 	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
+	submit := command
+	submit.reply = func() proto.Message { return &pb.SubmitDriverReply{} }
 	return map[string]method{
 		pb.Cluster_RegisterApp_FullMethodName: register,
 		// Its request ids are in the submissions.
@@ -92,6 +94,17 @@ func methodTable() map[string]method {
 
 		pb.Explain_Why_FullMethodName:     {by: byAny},
 		pb.Explain_Waiting_FullMethodName: {by: byAny},
+
+		pb.Drivers_SubmitDriver_FullMethodName: submit,
+		pb.Drivers_KillDriver_FullMethodName:   command,
+		pb.Drivers_KillDrivers_FullMethodName:  command,
+		pb.Drivers_Drivers_FullMethodName:      {by: byAny},
+		pb.Drivers_Driver_FullMethodName: {
+			by:       byAny,
+			leaderIf: func(req any) bool { r, ok := req.(*pb.DriverRequest); return ok && r.GetStrong() },
+			reply:    func() proto.Message { return &pb.DriverView{} },
+		},
+		pb.Drivers_WaitDriver_FullMethodName: {by: byAny, long: true},
 
 		pb.WorkerSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 		pb.DriverSessions_Session_FullMethodName: {by: byLeaderStream, long: true},

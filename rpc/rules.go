@@ -81,6 +81,13 @@ func ruleTable() map[string]rule {
 		pb.Explain_Why_FullMethodName:     viewer,
 		pb.Explain_Waiting_FullMethodName: viewer,
 
+		pb.Drivers_SubmitDriver_FullMethodName: submitter,
+		pb.Drivers_KillDriver_FullMethodName:   submitter, // its own; the replicated state looks who submitted it
+		pb.Drivers_KillDrivers_FullMethodName:  submitter,
+		pb.Drivers_Drivers_FullMethodName:      viewer,
+		pb.Drivers_Driver_FullMethodName:       viewer,
+		pb.Drivers_WaitDriver_FullMethodName:   viewer,
+
 		pb.WorkerSessions_Session_FullMethodName: worker,
 		pb.DriverSessions_Session_FullMethodName: session,
 

@@ -51,6 +51,8 @@ type Services struct {
 	Content   ContentService
 	Access    AccessService
 	Explain   ExplainService
+	// Cluster-mode drivers; Drivers above is the sessions of any driver.
+	Submitted DriversService
 }
 
 // Server serves gRPC on one listener.
@@ -124,6 +126,9 @@ func (s *Server) register(v Services) {
 	}
 	if v.Executors != nil {
 		pb.RegisterExecutorsServer(s.grpc, &executorsServer{svc: v.Executors})
+	}
+	if v.Submitted != nil {
+		pb.RegisterDriversServer(s.grpc, &driversServer{svc: v.Submitted})
 	}
 	if v.Access != nil {
 		pb.RegisterAccessServer(s.grpc, &accessServer{svc: v.Access})

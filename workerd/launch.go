@@ -191,7 +191,7 @@ func envName(s string) string {
 func header(argv []string) string {
 	var b strings.Builder
 	b.WriteString("Hearth executor command:")
-	for _, word := range redact(argv) {
+	for _, word := range model.Redact(argv) {
 		b.WriteByte(' ')
 		b.WriteString(strconv.Quote(word))
 		if b.Len() > maxHeaderArgBytes {
@@ -200,34 +200,4 @@ func header(argv []string) string {
 	}
 	b.WriteString("\n" + headerRule + "\n")
 	return b.String()
-}
-
-const redacted = "*********(redacted)"
-
-// redact replaces what looks like a secret by its name: NAME=value, and the word after --name.
-func redact(argv []string) []string {
-	out := slices.Clone(argv)
-	for i := range out {
-		name, _, ok := strings.Cut(argv[i], "=")
-		switch {
-		case ok && secretName(name):
-			out[i] = name + "=" + redacted
-		case i > 0 && !strings.Contains(argv[i-1], "=") && strings.HasPrefix(argv[i-1], "-") && secretName(argv[i-1]):
-			out[i] = redacted
-		}
-	}
-	return out
-}
-
-func secretName(name string) bool {
-	if strings.ContainsAny(name, " \t\n") {
-		return false // a shell command, not a name
-	}
-	name = strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
-	for _, word := range []string{"secret", "password", "passwd", "token", "accesskey", "apikey", "credential"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
 }
