@@ -36,7 +36,7 @@ func (m *Master) bootstrap(ctx context.Context) error {
 	defer tick.Stop()
 	var notBefore, noticed time.Time
 	for !m.hasState() {
-		now := time.Now()
+		now, news := time.Now(), m.claims.news.next()
 		members, why := m.founders()
 		switch {
 		case why != "":
@@ -58,6 +58,7 @@ func (m *Master) bootstrap(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-news:
 		}
 	}
 	<-ctx.Done()
@@ -76,6 +77,9 @@ func (m *Master) founders() (ids []model.MasterID, why string) {
 		}
 		if mb.Tags.BootstrapExpect != m.cfg.BootstrapExpect {
 			return nil, fmt.Sprintf("master %s has bootstrap_expect %d, this one %d: they must agree", mb.ID, mb.Tags.BootstrapExpect, m.cfg.BootstrapExpect)
+		}
+		if _, ok := m.directoryOf(model.MasterID(mb.ID)); !ok {
+			return nil, fmt.Sprintf("master %s has not proved yet that it is at %s", mb.ID, mb.Tags.GRPCAddr)
 		}
 		ids = append(ids, model.MasterID(mb.ID))
 	}

@@ -1,6 +1,7 @@
 package masterd
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -32,6 +33,9 @@ type identityRecord struct {
 	ID      model.MasterID        `json:"id"`
 	Cluster model.ClusterIdentity `json:"cluster"`
 	Promise *promise              `json:"promise,omitempty"`
+	// Seed is that of the Ed25519 key by which this master proves itself to the
+	// others (ADR 0040).
+	Seed []byte `json:"seed"`
 }
 
 // identity is who this master is and which cluster it belongs to. It is safe
@@ -39,6 +43,8 @@ type identityRecord struct {
 type identity struct {
 	path string
 	lock *os.File
+
+	key ed25519.PrivateKey // fixed when it is opened
 
 	mu  sync.Mutex
 	rec identityRecord
@@ -68,7 +74,7 @@ func (i *identity) load() error {
 	b, err := os.ReadFile(i.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		i.rec = identityRecord{ID: model.MasterID("master-" + randomHex(6))}
-		return i.saveLocked()
+		return i.makeKey()
 	}
 	if err != nil {
 		return fmt.Errorf("read identity: %w", err)
@@ -79,8 +85,29 @@ func (i *identity) load() error {
 	if i.rec.ID == "" {
 		return fmt.Errorf("read identity %s: it names no master; set the data directory aside and let the master join anew", i.path)
 	}
-	return nil
+	switch len(i.rec.Seed) {
+	case 0: // from before masters had keys
+		return i.makeKey()
+	case ed25519.SeedSize:
+		i.key = ed25519.NewKeyFromSeed(i.rec.Seed)
+		return nil
+	}
+	return fmt.Errorf("read identity %s: its seed has %d bytes, want %d; set the data directory aside and let the master join anew", i.path, len(i.rec.Seed), ed25519.SeedSize)
 }
+
+// makeKey makes the key by which this master proves itself, and persists it.
+func (i *identity) makeKey() error {
+	i.rec.Seed = make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(i.rec.Seed) // crypto/rand.Read never fails (Go 1.24)
+	i.key = ed25519.NewKeyFromSeed(i.rec.Seed)
+	return i.saveLocked()
+}
+
+// PublicKey is what others know this master by; see model.Master.Key.
+func (i *identity) PublicKey() string { return string(i.key.Public().(ed25519.PublicKey)) }
+
+// Sign signs with this master's key.
+func (i *identity) Sign(statement []byte) []byte { return ed25519.Sign(i.key, statement) }
 
 // saveLocked makes the record durable.
 func (i *identity) saveLocked() error {

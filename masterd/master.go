@@ -218,6 +218,7 @@ func (m *Master) openServices() error {
 		Peer:    peerService{m},
 		Access:  accessService{m},
 		Explain: explainService{m},
+		Submitted: driversService{m},
 	})
 	return nil
 }

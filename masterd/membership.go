@@ -20,7 +20,8 @@ const minQuorum = 3
 // know is added (autopilot promotes it once it is stable and caught up), and a
 // member on a new address is updated. A removal that was left half done is
 // finished, and a new master takes the place of a dead one whose address it
-// has. Gossip only informs: "failed" and "left" alone change nothing here.
+// has. Gossip only informs: "failed" and "left" alone change nothing here, and
+// who is where must be proved by the master itself (ADR 0040).
 func (l *leadership) runMembership(ctx context.Context) error {
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
@@ -58,31 +59,17 @@ func (m *Master) reconcileMasters(ctx context.Context, committed uint64) error {
 	}
 	own := m.fsm.View().Cluster()
 	for _, mb := range m.masterMembers() {
-		id := model.MasterID(mb.ID)
 		if mb.Status != gossip.StatusAlive || mb.Tags.RaftAddr == "" {
 			continue
 		}
 		if c := mb.Tags.Cluster; !c.IsZero() && c != own {
 			continue
 		}
-		if rec, ok := m.fsm.View().Master(id); ok && rec.Removed {
+		rec, ok := m.proved(mb, known)
+		if !ok {
 			continue
 		}
-		s, ok := known[id]
-		switch {
-		case !ok:
-			m.log.Info("adding a master", "master", mb.ID, "raft", mb.Tags.RaftAddr)
-			err = m.node.AddNonvoter(ctx, id, mb.Tags.RaftAddr)
-		case s.Addr != mb.Tags.RaftAddr && s.Voter:
-			m.log.Info("a master has moved", "master", mb.ID, "from", s.Addr, "to", mb.Tags.RaftAddr)
-			err = m.node.AddVoter(ctx, id, mb.Tags.RaftAddr)
-		case s.Addr != mb.Tags.RaftAddr:
-			err = m.node.AddNonvoter(ctx, id, mb.Tags.RaftAddr)
-		}
-		if err != nil {
-			return fmt.Errorf("change the raft configuration for master %s: %w", id, err)
-		}
-		if err := m.registerMaster(ctx, memberRecord(mb)); err != nil {
+		if err := m.takeIn(ctx, rec, known); err != nil {
 			return err
 		}
 	}
@@ -93,15 +80,43 @@ func (m *Master) reconcileMasters(ctx context.Context, committed uint64) error {
 	return m.replaceWiped(ctx, ms)
 }
 
-func memberRecord(mb gossip.Member) model.Master {
-	return model.Master{
-		ID:       model.MasterID(mb.ID),
-		GRPCAddr: mb.Tags.GRPCAddr,
-		RaftAddr: mb.Tags.RaftAddr,
-		SerfAddr: mb.SerfAddr,
-		HTTPAddr: mb.Tags.HTTPAddr,
-		Version:  mb.Tags.Version,
+// proved returns the record of a master as it has proved it itself, if the
+// state does not have that yet.
+func (m *Master) proved(mb gossip.Member, known map[model.MasterID]raftnode.Server) (model.Master, bool) {
+	claim := claimOf(mb)
+	if m.settled(claim, mb.SerfAddr, known) {
+		return model.Master{}, false
 	}
+	if claim.id == m.id.ID() {
+		return m.record(), true
+	}
+	p, ok := m.claims.of(claim)
+	if !ok {
+		return model.Master{}, false // it is being asked
+	}
+	rec := p.Master
+	rec.SerfAddr = mb.SerfAddr
+	return rec, true
+}
+
+// takeIn brings Raft's configuration and the table in line with a master's
+// record.
+func (m *Master) takeIn(ctx context.Context, rec model.Master, known map[model.MasterID]raftnode.Server) (err error) {
+	s, ok := known[rec.ID]
+	switch {
+	case !ok:
+		m.log.Info("adding a master", "master", string(rec.ID), "raft", rec.RaftAddr)
+		err = m.node.AddNonvoter(ctx, rec.ID, rec.RaftAddr)
+	case s.Addr != rec.RaftAddr && s.Voter:
+		m.log.Info("a master has moved", "master", string(rec.ID), "from", s.Addr, "to", rec.RaftAddr)
+		err = m.node.AddVoter(ctx, rec.ID, rec.RaftAddr)
+	case s.Addr != rec.RaftAddr:
+		err = m.node.AddNonvoter(ctx, rec.ID, rec.RaftAddr)
+	}
+	if err != nil {
+		return fmt.Errorf("change the raft configuration for master %s: %w", rec.ID, err)
+	}
+	return m.registerMaster(ctx, rec)
 }
 
 // runAutopilot runs the promotion of stable masters for one term. It begins by

@@ -87,3 +87,24 @@ func leaderGoneReplyFromWire(r *pb.LeaderGoneReply) LeaderGoneReply {
 		Begun: r.GetBegun(),
 	}
 }
+
+func proveToWire(r ProveRequest) *pb.ProveRequest { return &pb.ProveRequest{Nonce: r.Nonce} }
+
+func proveFromWire(r *pb.ProveRequest) ProveRequest { return ProveRequest{Nonce: r.GetNonce()} }
+
+func proveReplyToWire(r ProveReply) *pb.ProveReply {
+	return &pb.ProveReply{
+		Id: string(r.Master.ID), GrpcAddr: r.Master.GRPCAddr, RaftAddr: r.Master.RaftAddr, HttpAddr: r.Master.HTTPAddr,
+		Version: r.Master.Version, Cluster: identityToWire(r.Cluster), Key: []byte(r.Master.Key), Signature: r.Signature,
+	}
+}
+
+func proveReplyFromWire(r *pb.ProveReply) ProveReply {
+	return ProveReply{
+		Master: model.Master{
+			ID: model.MasterID(r.GetId()), GRPCAddr: r.GetGrpcAddr(), RaftAddr: r.GetRaftAddr(), HTTPAddr: r.GetHttpAddr(),
+			Version: r.GetVersion(), Key: string(r.GetKey()),
+		},
+		Cluster: identityFromWire(r.GetCluster()), Signature: r.GetSignature(),
+	}
+}

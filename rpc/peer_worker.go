@@ -42,6 +42,12 @@ func (s *peerServer) LeaderGone(ctx context.Context, in *pb.LeaderGoneRequest) (
 	return leaderGoneReplyToWire(out), err
 }
 
+// Prove serves PeerService.Prove.
+func (s *peerServer) Prove(ctx context.Context, in *pb.ProveRequest) (*pb.ProveReply, error) {
+	out, err := s.svc.Prove(ctx, proveFromWire(in))
+	return proveReplyToWire(out), err
+}
+
 // peerClient calls a PeerService.
 type peerClient struct{ pb pb.PeerClient }
 
@@ -72,6 +78,12 @@ func (c *peerClient) ReportHash(ctx context.Context, req HashReport) (HashVerdic
 func (c *peerClient) LeaderGone(ctx context.Context, req LeaderGoneRequest) (LeaderGoneReply, error) {
 	out, err := ask(ctx, c.pb.LeaderGone, leaderGoneToWire(req))
 	return leaderGoneReplyFromWire(out), err
+}
+
+// Prove calls PeerService.Prove.
+func (c *peerClient) Prove(ctx context.Context, req ProveRequest) (ProveReply, error) {
+	out, err := ask(ctx, c.pb.Prove, proveToWire(req))
+	return proveReplyFromWire(out), err
 }
 
 // workerServer serves a WorkerService.
