@@ -95,6 +95,12 @@ Access/Audit                 m         o C
 Access/RecordAudit           m
 Explain/Why                  m     v s o C
 Explain/Waiting              m     v s o C
+Drivers/SubmitDriver         m       s o C
+Drivers/KillDriver           m       s o C
+Drivers/KillDrivers          m       s o C
+Drivers/Drivers              m     v s o C
+Drivers/Driver               m     v s o C
+Drivers/WaitDriver           m     v s o C
 WorkerSessions/Session         w
 DriverSessions/Session       m   c v s o C
 Peer/Promise                 m

@@ -130,6 +130,9 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
 		"application spec":       survives(specToWire, specFromWire),
+		"driver spec":            survives(driverSpecToWire, driverSpecFromWire),
+		"driver view":            survives(driverViewToWire, driverViewFromWire),
+		"submit driver reply":    survives(submitDriverReplyToWire, submitDriverReplyFromWire),
 		"cluster identity":       survives(identityToWire, identityFromWire),
 		"log request":            survives(logRequestToWire, logRequestFromWire),
 		"log chunk":              survives(logChunkToWire, logChunkFromWire),

@@ -219,8 +219,30 @@ func (f *fakeServices) Audit(context.Context, AuditRequest) (AuditReply, error) 
 
 func (f *fakeServices) RecordAudit(context.Context, RecordAuditRequest) error { return nil }
 
+func (f *fakeServices) SubmitDriver(context.Context, CallInfo, model.DriverSpec) (SubmitDriverReply, error) {
+	return SubmitDriverReply{Driver: "driver-20261130061500-0001"}, nil
+}
+
+func (f *fakeServices) KillDriver(context.Context, CallInfo, model.DriverID, string) error {
+	return nil
+}
+
+func (f *fakeServices) KillDrivers(context.Context, CallInfo, string) error { return nil }
+
+func (f *fakeServices) Drivers(context.Context, DriversRequest) (DriversReply, error) {
+	return DriversReply{}, nil
+}
+
+func (f *fakeServices) Driver(context.Context, DriverRequest) (model.DriverView, error) {
+	return model.DriverView{}, nil
+}
+
+func (f *fakeServices) WaitDriver(context.Context, WaitDriverRequest) (model.DriverView, error) {
+	return model.DriverView{}, nil
+}
+
 func allServices(f *fakeServices) Services {
-	return Services{Access: f, Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f, Explain: f}
+	return Services{Access: f, Cluster: f, Workers: f, Drivers: f, Peer: f, Worker: f, Executors: f, Content: f, Explain: f, Submitted: f}
 }
 
 // fakeLeader is a LeaderInfo that a test changes.
