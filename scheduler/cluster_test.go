@@ -17,6 +17,13 @@ type cluster struct {
 	apps     []*model.App
 	running  map[model.AppID][]model.Placement // in order of executor id
 	blocked  map[model.AppID]bool
+
+	waiting        []*model.Driver
+	placedDrivers  int
+	cursor         model.WorkerID
+	driverCores    int
+	maxDriverCores int
+
 	due      map[model.AppID]bool // gangs that have waited long enough
 	excluded map[model.AppID]map[model.WorkerID]bool
 }
@@ -93,6 +100,20 @@ func (c *cluster) UserCores(user string) int {
 	}
 	return n
 }
+
+func (c *cluster) WaitingDrivers(f func(*model.Driver) bool) {
+	for _, d := range c.waiting {
+		if !f(d) {
+			return
+		}
+	}
+}
+
+func (c *cluster) PlacedDrivers() int { return c.placedDrivers }
+
+func (c *cluster) DriverCursor() model.WorkerID { return c.cursor }
+
+func (c *cluster) DriverCores() (cores, most int) { return c.driverCores, c.maxDriverCores }
 
 func (c *cluster) DueGangs(f func(*model.App) bool) {
 	for _, a := range c.apps {

@@ -7,60 +7,61 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
-// Driver is a driver that waits for a worker: its id and what it needs. No
-// more than that is known of drivers here.
-type Driver struct {
-	ID        string
-	Cores     int // at least 1
-	MemoryMiB int64
-	Resources map[string]int // resource name -> how many addresses
-}
-
-// Drivers are those that wait, and the rules for them (spark-standalone 1.E).
-type Drivers struct {
-	// Waiting is the queue. One that does not fit is skipped, not waited for.
-	Waiting []Driver
-	// SpreadOut tries workers by ascending id from the first behind After on,
+// drivers are those that wait, and the rules for them (spark-standalone 1.E).
+type drivers struct {
+	// waiting is the queue. One that does not fit is skipped, not waited for.
+	waiting []*model.Driver
+	// spreadOut tries workers by ascending id from the first behind after on,
 	// and goes round; otherwise each driver takes the first that fits by id.
 	// Spark shuffles the workers before each pass instead, which nobody can
 	// repeat.
-	SpreadOut bool
-	// After is the worker that got a driver last, which is that of the last
-	// DriverPlacement that was applied; it need not exist any more.
-	After model.WorkerID
-	// Max bounds the drivers that are placed, those that are placed already
+	spreadOut bool
+	// after is the worker that got a driver last, which is that of the last
+	// placement that was applied; it need not exist any more.
+	after model.WorkerID
+	// max bounds the drivers that are placed, those that are placed already
 	// included; 0 = no limit.
-	Max    int
-	Placed int
-	// MaxCores bounds the cores of drivers that are placed, Cores are those that
+	max    int
+	placed int
+	// maxCores bounds the cores of drivers that are placed, cores are those that
 	// are placed already; 0 = no limit. A driver that would pass it is skipped.
-	MaxCores int
-	Cores    int
+	maxCores int
+	cores    int
 }
 
-// DriverPlacement is a decision to launch a driver.
-type DriverPlacement struct {
-	Driver      string
-	Worker      model.WorkerID
-	Incarnation uint64
-	Resources   model.Resources // the addresses that it gets
+// driversOf reads them from a view.
+func driversOf(v View, s *model.Settings) drivers {
+	var ds drivers
+	v.WaitingDrivers(func(d *model.Driver) bool {
+		ds.waiting = append(ds.waiting, d)
+		return true
+	})
+	if len(ds.waiting) == 0 {
+		return ds
+	}
+	ds.spreadOut, ds.max = s.SpreadOutDrivers, s.MaxDrivers
+	ds.after, ds.placed = v.DriverCursor(), v.PlacedDrivers()
+	if s.DriverShareMilli > 0 {
+		ds.cores, ds.maxCores = v.DriverCores()
+	}
+	return ds
 }
 
 // placeDrivers places what fits of the queue and charges the pool.
-func (p *Pool) placeDrivers(ds Drivers, blocked func(model.WorkerID) bool) []DriverPlacement {
-	var out []DriverPlacement
-	after, cores := ds.After, ds.Cores
-	for i := range ds.Waiting {
-		if ds.Max > 0 && ds.Placed+len(out) >= ds.Max {
+func (p *Pool) placeDrivers(ds drivers, blocked func(model.WorkerID) bool) []model.DriverPlacement {
+	var out []model.DriverPlacement
+	after, cores := ds.after, ds.cores
+	for i := range ds.waiting {
+		if ds.max > 0 && ds.placed+len(out) >= ds.max {
 			break
 		}
-		d := &ds.Waiting[i]
-		if ds.MaxCores > 0 && cores+max(d.Cores, 1) > ds.MaxCores {
+		d := &ds.waiting[i].Spec
+		if ds.maxCores > 0 && cores+max(d.Cores, 1) > ds.maxCores {
 			continue
 		}
 		prof := model.Profile{Cores: max(d.Cores, 1), MemoryMiB: d.MemoryMiB, Resources: d.Resources}
 		from := 0
-		if ds.SpreadOut {
+		if ds.spreadOut {
 			from = p.firstAfter(after)
 		}
 		at, ok := p.firstFit(&prof, from, blocked)
@@ -75,7 +76,7 @@ func (p *Pool) placeDrivers(ds Drivers, blocked func(model.WorkerID) bool) []Dri
 		w := p.slots[at].worker
 		after = w.ID
 		cores += prof.Cores
-		out = append(out, DriverPlacement{Driver: d.ID, Worker: w.ID, Incarnation: w.Incarnation, Resources: addrs})
+		out = append(out, model.DriverPlacement{Driver: ds.waiting[i].ID, Worker: w.ID, Incarnation: w.Incarnation, Resources: addrs})
 	}
 	return out
 }

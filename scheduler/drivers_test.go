@@ -12,22 +12,31 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
-// drivers makes n equal ones, d1…dn.
-func drivers(n, cores int, memoryMiB int64) []Driver {
-	var out []Driver
+// equalDrivers makes n equal ones, d1…dn.
+func equalDrivers(n, cores int, memoryMiB int64) []*model.Driver {
+	var out []*model.Driver
 	for i := range n {
-		out = append(out, Driver{ID: fmt.Sprintf("d%d", i+1), Cores: cores, MemoryMiB: memoryMiB})
+		out = append(out, driver(fmt.Sprintf("d%d", i+1), cores, memoryMiB, nil))
 	}
 	return out
 }
 
-// holdDrivers charges what a pass has placed as the state would.
-func (c *cluster) holdDrivers(all []Driver, placed []DriverPlacement) {
+func driver(id string, cores int, memoryMiB int64, resources map[string]int) *model.Driver {
+	return &model.Driver{ID: model.DriverID(id), Spec: model.DriverSpec{Cores: cores, MemoryMiB: memoryMiB, Resources: resources}}
+}
+
+// settle charges what a pass has placed as the state would.
+func (c *cluster) settle(placed []model.DriverPlacement) {
 	for _, p := range placed {
-		i := slices.IndexFunc(all, func(d Driver) bool { return d.ID == p.Driver })
+		i := slices.IndexFunc(c.waiting, func(d *model.Driver) bool { return d.ID == p.Driver })
+		d := c.waiting[i]
+		c.waiting = slices.Delete(slices.Clone(c.waiting), i, i+1)
+		c.placedDrivers++
+		c.cursor = p.Worker
+		c.driverCores += d.Spec.Cores
 		u := c.used[p.Worker].Clone()
-		u.Cores += all[i].Cores
-		u.MemoryMiB += all[i].MemoryMiB
+		u.Cores += d.Spec.Cores
+		u.MemoryMiB += d.Spec.MemoryMiB
 		for name, addrs := range p.Resources {
 			if u.Resources == nil {
 				u.Resources = model.Resources{}
@@ -38,10 +47,10 @@ func (c *cluster) holdDrivers(all []Driver, placed []DriverPlacement) {
 	}
 }
 
-func showDrivers(placed []DriverPlacement) string {
+func showDrivers(placed []model.DriverPlacement) string {
 	var out []string
 	for _, p := range placed {
-		out = append(out, p.Driver+" "+string(p.Worker))
+		out = append(out, string(p.Driver)+" "+string(p.Worker))
 	}
 	return strings.Join(out, ", ")
 }
@@ -50,23 +59,35 @@ func TestDriversGoRoundTheWorkersByID(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		drivers Drivers
+		waiting []*model.Driver
+		after   model.WorkerID
+		packed  bool
+		max     int
+		placed  int
+		cores   [2]int // of drivers that are placed, and the most
 		want    string
 	}{
-		{"case 52: three drivers, one on each worker", Drivers{Waiting: drivers(3, 1, 1), SpreadOut: true}, "d1 w1, d2 w2, d3 w3"},
-		{"the next search starts behind the worker used last", Drivers{Waiting: drivers(2, 1, 1), SpreadOut: true, After: "w2"}, "d1 w3, d2 w1"},
-		{"a worker used last that is gone still has its place", Drivers{Waiting: drivers(2, 1, 1), SpreadOut: true, After: "w1x"}, "d1 w2, d2 w3"},
-		{"behind the last worker comes the first", Drivers{Waiting: drivers(1, 1, 1), SpreadOut: true, After: "w3"}, "d1 w1"},
-		{"without spreading out the first that fits", Drivers{Waiting: drivers(3, 5, 1), After: "w2"}, "d1 w1, d2 w1, d3 w2"},
-		{"a driver that does not fit is skipped", Drivers{Waiting: append([]Driver{{ID: "big", Cores: 11}}, drivers(1, 1, 1)...), SpreadOut: true}, "d1 w1"},
-		{"no more than the limit", Drivers{Waiting: drivers(3, 1, 1), SpreadOut: true, Max: 4, Placed: 2}, "d1 w1, d2 w2"},
-		{"none above the limit", Drivers{Waiting: drivers(3, 1, 1), Max: 2, Placed: 5}, ""},
+		{name: "case 52: three drivers, one on each worker", waiting: equalDrivers(3, 1, 1), want: "d1 w1, d2 w2, d3 w3"},
+		{name: "the next search starts behind the worker used last", waiting: equalDrivers(2, 1, 1), after: "w2", want: "d1 w3, d2 w1"},
+		{name: "a worker used last that is gone still has its place", waiting: equalDrivers(2, 1, 1), after: "w1x", want: "d1 w2, d2 w3"},
+		{name: "behind the last worker comes the first", waiting: equalDrivers(1, 1, 1), after: "w3", want: "d1 w1"},
+		{name: "without spreading out the first that fits", waiting: equalDrivers(3, 5, 1), after: "w2", packed: true, want: "d1 w1, d2 w1, d3 w2"},
+		{name: "a driver that does not fit is skipped", waiting: append([]*model.Driver{driver("big", 11, 1, nil)}, equalDrivers(1, 1, 1)...), want: "d1 w1"},
+		{name: "no more than the limit", waiting: equalDrivers(3, 1, 1), max: 4, placed: 2, want: "d1 w1, d2 w2"},
+		{name: "none above the limit", waiting: equalDrivers(3, 1, 1), max: 2, placed: 5},
+		{name: "a driver above the share of cores is skipped", waiting: append([]*model.Driver{driver("big", 3, 1, nil)}, equalDrivers(3, 1, 1)...), cores: [2]int{2, 4}, want: "d1 w1, d2 w2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster()
 			c.equalWorkers(3, 10, 512)
-			got := NewIndex().Pass(c, Changes{}, Options{Drivers: tc.drivers}).Drivers
+			c.waiting, c.cursor, c.placedDrivers = tc.waiting, tc.after, tc.placed
+			c.settings.SpreadOutDrivers, c.settings.MaxDrivers = !tc.packed, tc.max
+			c.driverCores, c.maxDriverCores = tc.cores[0], tc.cores[1]
+			if tc.cores[1] > 0 {
+				c.settings.DriverShareMilli = 1
+			}
+			got := NewIndex().Pass(c, Changes{}, Options{}).Drivers
 			if diff := cmp.Diff(tc.want, showDrivers(got)); diff != "" {
 				t.Errorf("placed (-want +got):\n%s", diff)
 			}
@@ -79,15 +100,15 @@ func TestTheLimitOfDriversCountsThoseThatArePlaced(t *testing.T) {
 	t.Parallel()
 	c := newCluster()
 	c.equalWorkers(1, 10, 512)
-	first := drivers(3, 1, 1)
+	c.waiting, c.settings.MaxDrivers = equalDrivers(3, 1, 1), 4
 	ix := NewIndex()
-	placed := ix.Pass(c, Changes{}, Options{Drivers: Drivers{Waiting: first, Max: 4}}).Drivers
+	placed := ix.Pass(c, Changes{}, Options{}).Drivers
 	if len(placed) != 3 {
 		t.Fatalf("placed %s, want three", showDrivers(placed))
 	}
-	c.holdDrivers(first, placed)
-	more := []Driver{{ID: "d4", Cores: 1}, {ID: "d5", Cores: 1}, {ID: "d6", Cores: 1}}
-	placed = ix.Pass(c, Changes{}, Options{Drivers: Drivers{Waiting: more, Max: 4, Placed: 3}}).Drivers
+	c.settle(placed)
+	c.waiting = []*model.Driver{driver("d4", 1, 1, nil), driver("d5", 1, 1, nil), driver("d6", 1, 1, nil)}
+	placed = ix.Pass(c, Changes{}, Options{}).Drivers
 	if diff := cmp.Diff("d4 w1", showDrivers(placed)); diff != "" {
 		t.Errorf("placed (-want +got):\n%s", diff)
 	}
@@ -99,7 +120,8 @@ func TestDriversComeBeforeExecutors(t *testing.T) {
 	c := newCluster()
 	c.equalWorkers(1, 4, 4096)
 	c.app("a", 0, model.Profile{MemoryMiB: 1024})
-	out := NewIndex().Pass(c, Changes{}, Options{Drivers: Drivers{Waiting: drivers(1, 2, 1024)}})
+	c.waiting = equalDrivers(1, 2, 1024)
+	out := NewIndex().Pass(c, Changes{}, Options{})
 	if diff := cmp.Diff("d1 w1; a w1=2", showDrivers(out.Drivers)+"; "+show(out.Executors)); diff != "" {
 		t.Errorf("placed (-want +got):\n%s", diff)
 	}
@@ -112,13 +134,13 @@ func TestADriverAndAnExecutorShareNoAddress(t *testing.T) {
 	need := map[string]int{"gpu": 3}
 	c := newCluster()
 	c.app("a", 0, model.Profile{Cores: 1, MemoryMiB: 1, Resources: need})
-	waiting := Drivers{Waiting: []Driver{{ID: "d1", Cores: 1, MemoryMiB: 1, Resources: need}}}
+	c.waiting = []*model.Driver{driver("d1", 1, 1, need)}
 	ix := NewIndex()
-	if out := ix.Pass(c, Changes{}, Options{Drivers: waiting}); len(out.Drivers) != 0 {
+	if out := ix.Pass(c, Changes{}, Options{}); len(out.Drivers) != 0 {
 		t.Fatalf("without a worker %s was placed", showDrivers(out.Drivers))
 	}
 	c.worker("w1", 8, 4096, 6)
-	out := ix.Pass(c, Changes{Workers: []model.WorkerID{"w1"}}, Options{Drivers: waiting})
+	out := ix.Pass(c, Changes{Workers: []model.WorkerID{"w1"}}, Options{})
 	if len(out.Drivers) != 1 || len(out.Executors) != 1 {
 		t.Fatalf("placed %s and %s, want one of each", showDrivers(out.Drivers), show(out.Executors))
 	}
@@ -134,58 +156,30 @@ func TestDriversArePlacedAsTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		c.apps = nil
-		ds := Drivers{
-			SpreadOut: rapid.Bool().Draw(t, "spread"), Max: rapid.IntRange(0, 4).Draw(t, "max"), Placed: rapid.IntRange(0, 2).Draw(t, "placed"),
-			After: model.WorkerID(fmt.Sprintf("w%d", rapid.IntRange(3, 14).Draw(t, "after"))),
-		}
-		for i := range rapid.IntRange(0, 8).Draw(t, "drivers") {
-			d := Driver{ID: fmt.Sprint("d", i), Cores: rapid.IntRange(1, 6).Draw(t, "cores"), MemoryMiB: rapid.Int64Range(0, 6).Draw(t, "memory") * 256}
-			if rapid.IntRange(0, 3).Draw(t, "wantsGPU") == 0 {
-				d.Resources = map[string]int{"gpu": rapid.IntRange(1, 2).Draw(t, "gpu")}
-			}
-			ds.Waiting = append(ds.Waiting, d)
-		}
+		drawDrivers(t, c)
 		opt := drawOptions(t, c)
-		opt.Drivers = ds
 		got := NewIndex().Pass(c, Changes{}, opt).Drivers
-		if diff := cmp.Diff(naiveDrivers(c, ds, opt), showDrivers(got)); diff != "" {
+		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt)), showDrivers(got)); diff != "" {
 			t.Fatalf("placed (-naive +got):\n%s", diff)
 		}
 	})
 }
 
-func naiveDrivers(c *cluster, ds Drivers, opt Options) string {
-	var plan []model.Placement
-	var out []string
-	last := ds.After
-	for _, d := range ds.Waiting {
-		if ds.Max > 0 && ds.Placed+len(plan) >= ds.Max {
-			continue
-		}
-		var order, wrapped []*model.Worker
-		for _, w := range c.workers { // by id
-			if !ds.SpreadOut || w.ID > last {
-				order = append(order, w)
-			} else {
-				wrapped = append(wrapped, w)
-			}
-		}
-		for _, w := range append(order, wrapped...) {
-			cores, memory, addrs := naiveFree(c, w, plan)
-			ok := w.State == model.WorkerAlive && (opt.WorkerBlocked == nil || !opt.WorkerBlocked(w.ID)) && cores >= d.Cores && memory >= d.MemoryMiB
-			p := model.Placement{Worker: w.ID, Cores: d.Cores, MemoryMiB: d.MemoryMiB, Resources: model.Resources{}}
-			for name, n := range d.Resources {
-				if ok = ok && len(addrs[name]) >= n; ok {
-					p.Resources[name] = addrs[name][:n]
-				}
-			}
-			if ok {
-				plan = append(plan, p)
-				out = append(out, d.ID+" "+string(w.ID))
-				last = w.ID
-				break
-			}
-		}
+// drawDrivers draws those that wait, and what says how they are placed.
+func drawDrivers(t *rapid.T, c *cluster) {
+	c.settings.SpreadOutDrivers = rapid.Bool().Draw(t, "spreadDrivers")
+	c.settings.MaxDrivers = rapid.IntRange(0, 4).Draw(t, "maxDrivers")
+	c.placedDrivers = rapid.IntRange(0, 2).Draw(t, "placedDrivers")
+	c.cursor = model.WorkerID(fmt.Sprintf("w%d", rapid.IntRange(3, 14).Draw(t, "cursor")))
+	if rapid.IntRange(0, 2).Draw(t, "share") == 0 {
+		c.settings.DriverShareMilli = 500
+		c.driverCores, c.maxDriverCores = rapid.IntRange(0, 4).Draw(t, "driverCores"), rapid.IntRange(1, 12).Draw(t, "maxDriverCores")
 	}
-	return strings.Join(out, ", ")
+	for i := range rapid.IntRange(0, 8).Draw(t, "drivers") {
+		d := driver(fmt.Sprint("d", i), rapid.IntRange(1, 6).Draw(t, "cores"), rapid.Int64Range(0, 6).Draw(t, "memory")*256, nil)
+		if rapid.IntRange(0, 3).Draw(t, "wantsGPU") == 0 {
+			d.Spec.Resources = map[string]int{"gpu": rapid.IntRange(1, 2).Draw(t, "gpu")}
+		}
+		c.waiting = append(c.waiting, d)
+	}
 }

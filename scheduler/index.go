@@ -33,7 +33,7 @@ func NewIndex() *Index { return new(Index) }
 // Outcome is what a pass has decided.
 type Outcome struct {
 	// Drivers come first: they take what executors would.
-	Drivers []DriverPlacement
+	Drivers []model.DriverPlacement
 	// Executors are in the order in which executor ids are to be allotted.
 	// Secrets are left empty.
 	Executors []model.Placement
@@ -54,7 +54,8 @@ func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 	ix.workers, ix.apps = ix.workers[:0], ix.apps[:0]
 	ix.passes++
 	ix.queue.begin(v, settings)
-	if first, _ := ix.queue.next(); first == nil && len(opt.Drivers.Waiting) == 0 {
+	ds := driversOf(v, &settings)
+	if first, _ := ix.queue.next(); first == nil && len(ds.waiting) == 0 {
 		return Outcome{} // most passes end without looking at a worker
 	}
 	if ix.pool == nil {
@@ -68,7 +69,7 @@ func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 		ps.keep()
 	}
 	var out Outcome
-	out.Drivers = ix.pool.placeDrivers(opt.Drivers, opt.WorkerBlocked)
+	out.Drivers = ix.pool.placeDrivers(ds, opt.WorkerBlocked)
 	for _, d := range out.Drivers {
 		ix.workers = append(ix.workers, d.Worker)
 	}

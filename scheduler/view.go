@@ -34,6 +34,18 @@ type View interface {
 	// have waited for as long as Settings.GangAfterMilli says, in order of
 	// registration, until f returns false. Nobody asks where that is 0.
 	DueGangs(f func(a *model.App) bool)
+
+	// WaitingDrivers visits the drivers that may be placed now, in the order of
+	// their queue, until f returns false.
+	WaitingDrivers(f func(d *model.Driver) bool)
+	// PlacedDrivers counts the drivers that are placed.
+	PlacedDrivers() int
+	// DriverCursor is the worker that got a driver last; it need not exist.
+	DriverCursor() model.WorkerID
+	// DriverCores are the cores of the drivers that are placed, and how many all
+	// of them may hold; most = 0: no limit. Nobody asks unless
+	// Settings.DriverShareMilli says so.
+	DriverCores() (cores, most int)
 }
 
 // Options bound one pass.
@@ -53,8 +65,6 @@ type Options struct {
 	// reports those that are to be left alone although they want something;
 	// nil = none.
 	AppHeld func(model.AppID) bool
-	// Drivers wait to be placed before any executor.
-	Drivers Drivers
 }
 
 // Changes name the records of a view that may differ from what an Index has

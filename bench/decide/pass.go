@@ -72,6 +72,14 @@ func (c *cluster) UserCores(string) int { return 0 }
 
 func (c *cluster) DueGangs(func(*model.App) bool) {}
 
+func (c *cluster) WaitingDrivers(func(*model.Driver) bool) {}
+
+func (c *cluster) PlacedDrivers() int { return 0 }
+
+func (c *cluster) DriverCursor() model.WorkerID { return "" }
+
+func (c *cluster) DriverCores() (int, int) { return 0, 0 }
+
 func appID(n uint64) model.AppID { return model.AppID(fmt.Sprintf("app-%010d", n)) }
 
 // submit registers an application of one executor.
