@@ -145,8 +145,14 @@ func (l *launcher) environment(o *model.LaunchOrder, dir string, masters []strin
 		}
 	}
 	env[keeper.EnvWorkerID] = string(l.worker)
-	env[keeper.EnvAppID] = string(o.Ref.App)
-	env[keeper.EnvExecutorID] = strconv.Itoa(int(o.Ref.Executor))
+	// What owns the process. A driver must not take itself for an executor.
+	if model.IsDriver(o.Ref.App) {
+		env[keeper.EnvDriverID] = string(o.Ref.App)
+		env[keeper.EnvDriverAttempt] = strconv.Itoa(int(o.Ref.Executor))
+	} else {
+		env[keeper.EnvAppID] = string(o.Ref.App)
+		env[keeper.EnvExecutorID] = strconv.Itoa(int(o.Ref.Executor))
+	}
 	env[EnvCores] = strconv.Itoa(o.Cores)
 	env[EnvMemoryMiB] = strconv.FormatInt(o.MemoryMiB, 10)
 	env[EnvMasters] = strings.Join(masters, ",")

@@ -24,9 +24,12 @@ func (a *agent) perform(effects []effect) {
 	for _, e := range effects {
 		switch e.kind {
 		case effectStart:
-			if e.launch.Spec.Program.Set() {
+			switch {
+			case e.launch.Spec.Program.Set():
 				a.startProgram(e)
-			} else {
+			case len(e.launch.Spec.Artifacts) > 0:
+				a.startArtifacts(e)
+			default:
 				a.job(func(ctx context.Context) { a.start(ctx, e) })
 			}
 		case effectKill:
@@ -65,7 +68,7 @@ func (a *agent) start(ctx context.Context, e effect) {
 		a.startFailed(context.WithoutCancel(ctx), e.ref, keeper.ErrDisconnected)
 		return
 	}
-	req, err := a.launcher.prepare(e.launch, a.masters.list())
+	req, err := a.prepare(e)
 	if err != nil {
 		a.startFailed(context.WithoutCancel(ctx), e.ref, err)
 		return
@@ -89,6 +92,13 @@ func (a *agent) start(ctx context.Context, e effect) {
 	}
 	a.metrics.launched(time.Since(began))
 	_ = a.do(context.WithoutCancel(ctx), func() { a.perform(a.table.started(e.ref, started, time.Now())) })
+}
+
+func (a *agent) prepare(e effect) (keeper.StartRequest, error) {
+	if e.prepared != nil {
+		return *e.prepared, nil
+	}
+	return a.launcher.prepare(e.launch, a.masters.list())
 }
 
 func (a *agent) startFailed(ctx context.Context, ref model.ExecutorRef, err error) {

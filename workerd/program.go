@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,7 @@ type programCache struct {
 	budget int64
 	log    hclog.Logger
 	read   programSource
+	http   *http.Client // for artifacts
 	// inUse reports whether a process runs a file.
 	inUse func(fs.FileInfo) (bool, error)
 
@@ -58,12 +60,12 @@ type programCache struct {
 
 // programFlight is one attempt to get a program.
 type programFlight struct {
-	done  chan struct{}
-	err   error // read after done
-	bytes int64 // of the program
+	done chan struct{}
+	err  error // read after done
 
-	mu  sync.Mutex
-	got int64
+	mu    sync.Mutex
+	bytes int64 // of the program; 0 = not known yet
+	got   int64
 }
 
 // openProgramCache makes the directory and removes what an earlier start has left unfinished.
@@ -84,7 +86,7 @@ func openProgramCache(dir string, budget int64, log hclog.Logger, read programSo
 		}
 	}
 	c := &programCache{
-		dir: dir, budget: budget, log: log, read: read, inUse: runsProcess,
+		dir: dir, budget: budget, log: log, read: read, inUse: runsProcess, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ResponseHeaderTimeout: programPatience}},
 		flights: make(map[string]*programFlight), held: make(map[string]int),
 	}
 	c.ctx, c.end = context.WithCancel(context.Background())
@@ -102,14 +104,36 @@ func (c *programCache) close() {
 // not the transfer. fetching is called once if it is not there yet.
 func (c *programCache) get(ctx context.Context, o *model.LaunchOrder, fetching func()) (path string, release func(), err error) {
 	p := o.Spec.Program
-	path = filepath.Join(c.dir, p.SHA256)
+	return c.want(ctx, content{name: p.String(), sha256: p.SHA256, bytes: p.Bytes, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
+		if p.Path != "" && c.copyLocal(p, part) {
+			return p.Path, nil
+		}
+		if err := c.fetch(ctx, o, part, f); err != nil {
+			return "", fmt.Errorf("fetch it from the driver at %s: %w", o.Spec.DriverAddr, err)
+		}
+		return o.Spec.DriverAddr, nil
+	}}, fetching)
+}
+
+// content is one file that the cache can bring.
+type content struct {
+	name   string // in messages
+	sha256 string
+	bytes  int64 // 0 = not known before it comes
+	// bring writes it, with the right digest, and returns where it came from.
+	bring func(ctx context.Context, part *os.File, f *programFlight) (from string, err error)
+}
+
+// want is get for any content.
+func (c *programCache) want(ctx context.Context, p content, fetching func()) (path string, release func(), err error) {
+	path = filepath.Join(c.dir, p.sha256)
 	for told := false; ; {
-		flight, err := c.board(o) //nolint:contextcheck // others wait for the transfer too
+		flight, err := c.board(p) //nolint:contextcheck // others wait for the transfer too
 		if err != nil {
-			return "", nil, fmt.Errorf("%s: %w", p, err)
+			return "", nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		if flight == nil {
-			return path, sync.OnceFunc(func() { c.unhold(p.SHA256) }), nil
+			return path, sync.OnceFunc(func() { c.unhold(p.sha256) }), nil
 		}
 		if !told {
 			told = true
@@ -118,56 +142,55 @@ func (c *programCache) get(ctx context.Context, o *model.LaunchOrder, fetching f
 		select {
 		case <-flight.done:
 			if flight.err != nil {
-				return "", nil, fmt.Errorf("%s: %w", p, flight.err)
+				return "", nil, fmt.Errorf("%s: %w", p.name, flight.err)
 			}
 		case <-ctx.Done():
-			return "", nil, fmt.Errorf("%s has not come in time, %d of %d bytes are here: %w", p, flight.progress(), p.Bytes, context.Cause(ctx))
+			return "", nil, fmt.Errorf("%s has not come in time, %d of %d bytes are here: %w", p.name, flight.progress(), flight.size(), context.Cause(ctx))
 		}
 	}
 }
 
 // board finds the program, and then holds it, or the flight that brings it, which it begins if need
 // be.
-func (c *programCache) board(o *model.LaunchOrder) (*programFlight, error) {
-	p := o.Spec.Program
-	if err := model.ValidDigest(p.SHA256); err != nil { // it becomes a file's name
+func (c *programCache) board(p content) (*programFlight, error) {
+	if err := model.ValidDigest(p.sha256); err != nil { // it becomes a file's name
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.flights[p.SHA256]; f != nil {
+	if f := c.flights[p.sha256]; f != nil {
 		return f, nil
 	}
-	path := filepath.Join(c.dir, p.SHA256)
+	path := filepath.Join(c.dir, p.sha256)
 	st, err := os.Lstat(path)
 	switch {
-	case err == nil && st.Mode().IsRegular() && st.Size() == p.Bytes:
+	case err == nil && st.Mode().IsRegular() && (p.bytes == 0 || st.Size() == p.bytes):
 		now := time.Now()
 		if err := os.Chtimes(path, now, now); err != nil {
 			return nil, fmt.Errorf("note its use: %w", err)
 		}
-		c.held[p.SHA256]++
+		c.held[p.sha256]++
 		return nil, nil //nolint:nilnil // documented
 	case err == nil:
-		return nil, fmt.Errorf("%w: %s has %d bytes where the application's description says %d", model.ErrInvalid, path, st.Size(), p.Bytes)
+		return nil, fmt.Errorf("%w: %s has %d bytes where the application's description says %d", model.ErrInvalid, path, st.Size(), p.bytes)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	if c.ctx.Err() != nil {
 		return nil, errAgentEnded
 	}
-	if err := c.makeRoomLocked(p.Bytes); err != nil {
+	if err := c.makeRoomLocked(p.bytes); err != nil {
 		return nil, err
 	}
-	f := &programFlight{done: make(chan struct{}), bytes: p.Bytes}
-	c.flights[p.SHA256] = f
+	f := &programFlight{done: make(chan struct{}), bytes: p.bytes}
+	c.flights[p.sha256] = f
 	c.flying.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, programFetchTimeout)
 		defer cancel()
-		err := c.bring(ctx, o, f)
+		err := c.bring(ctx, p, f)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.flights, p.SHA256)
+		delete(c.flights, p.sha256)
 		f.err = err
 		close(f.done)
 	})
@@ -182,6 +205,13 @@ func (c *programCache) unhold(digest string) {
 	}
 }
 
+// size is how big the content is, as far as it is known.
+func (f *programFlight) size() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes
+}
+
 func (f *programFlight) progress() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,10 +219,9 @@ func (f *programFlight) progress() int64 {
 }
 
 // bring puts the program under its final name.
-func (c *programCache) bring(ctx context.Context, o *model.LaunchOrder, f *programFlight) (err error) {
-	p := o.Spec.Program
+func (c *programCache) bring(ctx context.Context, p content, f *programFlight) (err error) {
 	began := time.Now()
-	part, err := os.CreateTemp(c.dir, p.SHA256+".*"+partSuffix)
+	part, err := os.CreateTemp(c.dir, p.sha256+".*"+partSuffix)
 	if err != nil {
 		return fmt.Errorf("make room for it on the worker's disk: %w", err)
 	}
@@ -202,23 +231,24 @@ func (c *programCache) bring(ctx context.Context, o *model.LaunchOrder, f *progr
 			_ = os.Remove(part.Name()) // best effort; the next start does it otherwise
 		}
 	}()
-	from := p.Path
-	if p.Path == "" || !c.copyLocal(p, part) {
-		from = o.Spec.DriverAddr
-		if err := c.fetch(ctx, o, part, f); err != nil {
-			return fmt.Errorf("fetch it from the driver at %s: %w", o.Spec.DriverAddr, err)
-		}
+	from, err := p.bring(ctx, part, f)
+	if err != nil {
+		return err
+	}
+	st, err := part.Stat()
+	if err != nil {
+		return onDisk(err)
 	}
 	if err := errors.Join(part.Chmod(0o700), part.Sync()); err != nil { //nolint:gosec // it is to be executed
 		return onDisk(err)
 	}
-	if err := os.Rename(part.Name(), filepath.Join(c.dir, p.SHA256)); err != nil {
+	if err := os.Rename(part.Name(), filepath.Join(c.dir, p.sha256)); err != nil {
 		return onDisk(err)
 	}
 	if err := syncDir(c.dir); err != nil {
 		return onDisk(err)
 	}
-	c.log.Info("program is here", "program", p.String(), "bytes", p.Bytes, "from", from, "took", time.Since(began).Round(time.Millisecond))
+	c.log.Info("program is here", "program", p.name, "bytes", st.Size(), "from", from, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -290,8 +320,8 @@ func (c *programCache) fetch(ctx context.Context, o *model.LaunchOrder, part *os
 		switch {
 		case w.err != nil:
 			return w.err
-		case err == nil && w.flight.progress() < f.bytes:
-			err = fmt.Errorf("%w: the driver ended the transfer after %d of %d bytes", model.ErrUnavailable, w.flight.progress(), f.bytes)
+		case err == nil && w.flight.progress() < f.size():
+			err = fmt.Errorf("%w: the driver ended the transfer after %d of %d bytes", model.ErrUnavailable, w.flight.progress(), f.size())
 		case err == nil:
 			return w.check(o.Spec.Program.SHA256)
 		case ctx.Err() != nil:
@@ -320,8 +350,8 @@ type programWriter struct {
 }
 
 func (w *programWriter) take(data []byte) error {
-	if over := w.flight.progress() + int64(len(data)); over > w.flight.bytes {
-		w.err = fmt.Errorf("%w: the driver sends more than the %d bytes that it has announced", model.ErrInvalid, w.flight.bytes)
+	if over := w.flight.progress() + int64(len(data)); over > w.flight.size() {
+		w.err = fmt.Errorf("%w: the driver sends more than the %d bytes that it has announced", model.ErrInvalid, w.flight.size())
 		return w.err
 	}
 	if _, err := w.to.Write(data); err != nil {
@@ -355,7 +385,7 @@ func (c *programCache) makeRoomLocked(need int64) error {
 	var files []fs.FileInfo
 	used := need
 	for _, f := range c.flights {
-		used += f.bytes
+		used += f.size()
 	}
 	for _, e := range entries {
 		info, err := e.Info()

@@ -37,11 +37,17 @@ func (a *agent) awaitProgram(o *model.LaunchOrder) (path string, release func(),
 	defer cancel()
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
-	return a.programs.get(ctx, o, func() {
-		// A placement of which nothing is heard is lost sooner than a launch that takes its time.
-		_ = a.do(ctx, func() { a.table.fetching(o.Ref) })
-		a.jobs.Go(func() { a.watchKill(ctx, o.Ref, kill) })
-	})
+	return a.programs.get(ctx, o, func() { a.fetching(ctx, o.Ref, true, kill) })
+}
+
+// fetching says that something is on its way without which ref cannot be started. first: for the first
+// time for this launch.
+func (a *agent) fetching(ctx context.Context, ref model.ExecutorRef, first bool, kill context.CancelCauseFunc) {
+	// A placement of which nothing is heard is lost sooner than a launch that takes its time.
+	_ = a.do(ctx, func() { a.table.fetching(ref) })
+	if first {
+		a.jobs.Go(func() { a.watchKill(ctx, ref, kill) })
+	}
 }
 
 // watchKill ends a wait when its executor is to end.

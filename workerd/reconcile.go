@@ -34,6 +34,8 @@ type effect struct {
 	app    model.AppID
 	// program is the file that a start runs; "" = what the launcher says.
 	program string
+	// prepared is what a start gives the keeper, if that was made before; nil = not yet.
+	prepared *keeper.StartRequest
 }
 
 // executor is one executor that the leader has not yet been told, or not yet acknowledged, to be

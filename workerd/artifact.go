@@ -1,0 +1,301 @@
+//go:build linux
+
+package workerd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// artifact returns the path of an artifact of a driver, like get: it is fetched once for each worker
+// and digest.
+func (c *programCache) artifact(ctx context.Context, a model.Artifact, fetching func()) (path string, release func(), err error) {
+	return c.want(ctx, content{name: "artifact " + a.Name, sha256: a.SHA256, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
+		d := &download{cache: c, artifact: a, part: part, flight: f, hash: sha256.New()}
+		if err := d.run(ctx); err != nil {
+			return "", fmt.Errorf("fetch it from %s: %w", a.URL, err)
+		}
+		return a.URL, nil
+	}}, fetching)
+}
+
+// grow says how big a content is that is being fetched, and makes room for that.
+func (c *programCache) grow(f *programFlight, bytes int64) error {
+	if bytes > model.MaxProgramBytes {
+		return fmt.Errorf("%w: it has %d bytes, the limit is %d", model.ErrTooLarge, bytes, int64(model.MaxProgramBytes))
+	}
+	if bytes > c.budget {
+		return fmt.Errorf("%w: it has %d bytes, the worker keeps %d for programs and artifacts", model.ErrTooLarge, bytes, c.budget)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.mu.Lock()
+	f.bytes = max(f.bytes, bytes)
+	f.mu.Unlock()
+	return c.makeRoomLocked(0)
+}
+
+// growStep is how much room is made at a time for a content whose size its server does not say.
+const growStep = 16 << 20
+
+// download fetches one artifact into a file.
+type download struct {
+	cache    *programCache
+	artifact model.Artifact
+	part     *os.File
+	flight   *programFlight
+	hash     hash.Hash
+}
+
+// errPass marks a fault that may pass: asking again may help.
+var errPass = errors.New("it may pass")
+
+// run fetches until everything is there with the right digest. What breaks goes on where it was, if
+// the server can do that; a server from which nothing comes for programPatience is given up.
+func (d *download) run(ctx context.Context) error {
+	u, err := url.Parse(d.artifact.URL)
+	if err != nil {
+		return fmt.Errorf("%w: %w", model.ErrInvalid, err)
+	}
+	if u.Scheme == "file" {
+		if err := d.copy(u.Path); err != nil {
+			return err
+		}
+		return d.check()
+	}
+	pause, last := backoffFirst, time.Now()
+	for {
+		before := d.flight.progress()
+		err := d.attempt(ctx)
+		if err == nil {
+			return d.check()
+		}
+		if d.flight.progress() > before {
+			pause, last = backoffFirst, time.Now()
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !errors.Is(err, errPass) || time.Since(last) > programPatience {
+			return err
+		}
+		d.cache.log.Debug("an artifact has not come whole", "url", d.artifact.URL, "bytes", d.flight.progress(), "err", err)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		pause = min(2*pause, backoffMax)
+	}
+}
+
+// attempt asks the server once, for what is not there yet.
+func (d *download) attempt(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stalled := time.AfterFunc(programPatience, cancel)
+	defer stalled.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.artifact.URL, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", model.ErrInvalid, err)
+	}
+	at := d.flight.progress()
+	if at > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", at))
+	}
+	resp, err := d.cache.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errPass, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	switch {
+	case resp.StatusCode == http.StatusPartialContent && at > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", at)):
+	case resp.StatusCode == http.StatusOK:
+		if err := d.restart(); err != nil {
+			return err
+		}
+		at = 0
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
+		return fmt.Errorf("%w: the server answers %s", errPass, resp.Status)
+	default:
+		return fmt.Errorf("%w: the server answers %s", model.ErrNotFound, resp.Status)
+	}
+	if resp.ContentLength >= 0 {
+		if err := d.cache.grow(d.flight, at+resp.ContentLength); err != nil {
+			return err
+		}
+	}
+	return d.take(resp.Body, func() { stalled.Reset(programPatience) })
+}
+
+// take writes what a reader has; came is called for each piece.
+func (d *download) take(from io.Reader, came func()) error {
+	buf := make([]byte, 256<<10)
+	for {
+		n, rerr := from.Read(buf)
+		if n > 0 {
+			came()
+			if err := d.write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(rerr, io.EOF):
+			return nil
+		case rerr != nil:
+			return fmt.Errorf("%w: %w", errPass, rerr)
+		}
+	}
+}
+
+func (d *download) write(data []byte) error {
+	over := d.flight.progress() + int64(len(data))
+	if over > d.flight.size() {
+		if err := d.cache.grow(d.flight, over+growStep); err != nil {
+			if err := d.cache.grow(d.flight, over); err != nil { // the last step may be too big
+				return err
+			}
+		}
+	}
+	if _, err := d.part.Write(data); err != nil {
+		return onDisk(err)
+	}
+	_, _ = d.hash.Write(data) // never fails
+	d.flight.mu.Lock()
+	d.flight.got = over
+	d.flight.mu.Unlock()
+	return nil
+}
+
+// restart forgets what has come: the server sends everything again.
+func (d *download) restart() error {
+	_, serr := d.part.Seek(0, io.SeekStart)
+	if err := errors.Join(serr, d.part.Truncate(0)); err != nil {
+		return onDisk(err)
+	}
+	d.hash.Reset()
+	d.flight.mu.Lock()
+	d.flight.got = 0
+	d.flight.mu.Unlock()
+	return nil
+}
+
+// copy takes a file of this machine. It is copied because whoever may write there must not change
+// what runs here.
+func (d *download) copy(path string) error {
+	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // never blocks on what is no file
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // read only
+	st, err := in.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%w: no regular file", model.ErrInvalid)
+	}
+	if err := d.cache.grow(d.flight, st.Size()); err != nil {
+		return err
+	}
+	return d.take(in, func() {})
+}
+
+func (d *download) check() error {
+	if got := hex.EncodeToString(d.hash.Sum(nil)); got != d.artifact.SHA256 {
+		return fmt.Errorf("%w: what is there has the digest %s, the driver's description says %s", model.ErrInvalid, got, d.artifact.SHA256)
+	}
+	return nil
+}
+
+// startArtifacts is start for a driver that wants files. Like startProgram it waits for them without
+// one of the slots in which processes are started.
+func (a *agent) startArtifacts(e effect) {
+	a.jobs.Go(func() {
+		late := context.WithoutCancel(a.keepers.ctx)
+		ctx, cancel := context.WithTimeout(a.keepers.ctx, programWait)
+		defer cancel()
+		ctx, kill := context.WithCancelCause(ctx)
+		defer kill(nil)
+		paths := make([]string, 0, len(e.launch.Spec.Artifacts))
+		watched := false
+		for _, x := range e.launch.Spec.Artifacts {
+			path, release, err := a.programs.artifact(ctx, x, func() {
+				a.fetching(ctx, e.ref, !watched, kill)
+				watched = true
+			})
+			if err != nil {
+				a.startFailed(late, e.ref, err)
+				return
+			}
+			defer release()
+			paths = append(paths, path)
+		}
+		req, err := a.launcher.prepare(e.launch, a.masters.list())
+		if err == nil {
+			err = placeArtifacts(req.Stdout, e.launch.Spec.Artifacts, paths)
+		}
+		if err != nil {
+			a.startFailed(late, e.ref, err)
+			return
+		}
+		e.prepared = &req
+		ctx, cancelStart := context.WithTimeout(a.keepers.ctx, keeperCallTimeout)
+		defer cancelStart()
+		a.start(ctx, e)
+	})
+}
+
+// placeArtifacts copies artifacts into the directory of a driver, in which its stdout is. Each driver
+// gets its own copy: what one does with it is nobody else's business.
+func placeArtifacts(stdout string, list []model.Artifact, paths []string) error {
+	root, err := os.OpenRoot(filepath.Dir(stdout))
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	for i, x := range list {
+		if err := placeArtifact(root, x, paths[i]); err != nil {
+			return fmt.Errorf("place artifact %s: %w", x.Name, err)
+		}
+	}
+	return nil
+}
+
+func placeArtifact(root *os.Root, x model.Artifact, path string) error {
+	if x.Name == "stdout" || x.Name == "stderr" || !filepath.IsLocal(x.Name) {
+		return fmt.Errorf("%w: the name is taken by the process's output, or leads elsewhere", model.ErrInvalid)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // read only
+	if err := root.MkdirAll(filepath.Dir(x.Name), 0o700); err != nil {
+		return err
+	}
+	out, err := root.OpenFile(x.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil && x.Executable {
+		err = out.Chmod(0o700)
+	}
+	return errors.Join(err, out.Close())
+}
