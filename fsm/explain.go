@@ -28,3 +28,15 @@ func (v *Scheduling) ExecutorsOf(app model.AppID, visit func(*model.Executor) bo
 
 // App finds an application, an ended one that is kept included.
 func (v *Scheduling) App(id model.AppID) (*model.App, bool) { return v.s.app(id) }
+
+// Driver finds a driver in cluster mode, an ended one that is kept included.
+func (v *Scheduling) Driver(id model.DriverID) (*model.Driver, bool) { return v.s.driver(id) }
+
+// Attempt finds the unfinished process of a driver, if it has one.
+func (v *Scheduling) Attempt(d *model.Driver) (*model.Executor, bool) {
+	return (&View{s: v.s}).Attempt(d)
+}
+
+// QueuedDrivers visits the drivers that wait, those included that must not be
+// launched yet, in the order of the queue, until visit returns false.
+func (v *Scheduling) QueuedDrivers(visit func(*model.Driver) bool) { v.s.queuedDrivers(visit) }

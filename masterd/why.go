@@ -26,13 +26,27 @@ func (s explainService) Waiting(context.Context) (model.WaitingView, error) {
 }
 
 func (m *Master) why(v *fsm.View, id string) (model.Why, error) {
+	out, err := m.explain(v, id)
+	if err != nil {
+		return model.Why{}, err
+	}
+	out.Version, out.Staleness = model.ViewVersion, m.staleness(v)
+	return out, nil
+}
+
+func (m *Master) explain(v *fsm.View, id string) (model.Why, error) {
+	if model.IsDriver(model.AppID(id)) {
+		d, err := findDriver(v, id)
+		if err != nil {
+			return model.Why{}, err
+		}
+		return m.explainer(v).Driver(d), nil
+	}
 	a, err := findApp(v, id)
 	if err != nil {
 		return model.Why{}, err
 	}
-	out := m.explainer(v).App(a)
-	out.Version, out.Staleness = model.ViewVersion, m.staleness(v)
-	return out, nil
+	return m.explainer(v).App(a), nil
 }
 
 func (m *Master) waiting(v *fsm.View) model.WaitingView {

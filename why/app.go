@@ -42,6 +42,10 @@ func (x *Explainer) coresLeft(a *model.App) int {
 // profile wants.
 func (w *want) capped(left int) bool { return left < max(w.size.Cores, 1) }
 
+func lists(reasons []model.WhyReason, never bool) bool {
+	return slices.ContainsFunc(reasons, func(r model.WhyReason) bool { return r.Never == never })
+}
+
 // waits reports whether an application wants something that it has not got. One
 // that takes whatever is free waits for its first executor only, or, if it has
 // a limit, until that is reached.
@@ -66,7 +70,7 @@ func (x *Explainer) waits(a *model.App) bool {
 // the caller.
 func (x *Explainer) App(a *model.App) model.Why {
 	out := model.Why{
-		ID: string(a.ID), Kind: model.WhyApp, Name: a.Spec.Name, User: a.Spec.User, State: string(a.State),
+		ID: string(a.ID), Kind: model.WhyApp, Name: a.Spec.Name, User: a.Spec.User, Queue: a.Spec.QueueName(), State: string(a.State),
 		Reasons: []model.WhyReason{}, Cores: a.CoresGranted, SubmittedAt: model.RFC3339(a.SubmittedWall),
 	}
 	out.Wanted, out.Live = totals(a)
@@ -108,7 +112,7 @@ func finish(out model.Why, reasons []model.WhyReason) model.Why {
 		r.Text = model.TrimReason(r.Text)
 		out.Reasons = append(out.Reasons, *r)
 	}
-	out.Never = out.Waiting && len(reasons) > 0 && !slices.ContainsFunc(reasons, func(r model.WhyReason) bool { return !r.Never })
+	out.Never = out.Waiting && lists(reasons, true) && !lists(reasons, false)
 	out.Text = model.TrimReason(join(reasons))
 	return out
 }
@@ -146,7 +150,7 @@ func (x *Explainer) overall(a *model.App) []model.WhyReason {
 		return nil
 	}
 	if x.opt.NoLeader {
-		out = append(out, model.WhyReason{Code: model.WhyNoLeader, Text: "no master leads, so nothing is placed"})
+		out = append(out, model.WhyReason{Code: model.WhyNoLeader, Text: textNoLeader})
 	}
 	if a.Reason != "" { // an active application has one only while it is left alone
 		out = append(out, model.WhyReason{Code: model.WhyQuarantine, Text: a.Reason})
@@ -167,110 +171,20 @@ func textBackoff(a *model.App, left int64) string {
 
 // profile explains why one profile gets nothing more.
 func (x *Explainer) profile(a *model.App, w *want) []model.WhyReason {
-	out := x.place(a, w)
+	n := needOf(a, w)
+	out := x.limits(a, &n)
+	if len(out) == 0 {
+		room := false
+		if room, out = x.place(&n, a); room {
+			out = x.next(string(a.ID), x.waiting().ahead(string(a.ID), "application"), out)
+		} else if lists(out, false) {
+			out = append(out, x.waiting().ahead(string(a.ID), "application")...)
+		}
+	}
 	for i := range out {
 		out[i].Profile = w.profile
 	}
 	return out
-}
-
-func (x *Explainer) place(a *model.App, w *want) []model.WhyReason {
-	if r, ok := x.ownLimit(a, w); ok {
-		return r
-	}
-	n := needOf(&w.size)
-	fit := x.fit(n)
-	if len(a.Excluded) > 0 { // it sees other workers than everybody else
-		fit = &fitting{need: n, ever: fit.ever}
-	}
-	if !fit.judged {
-		fit.judged = true
-		fit.room, fit.reasons = x.judge(a, fit)
-	}
-	if fit.room {
-		return slices.Clone(fit.reasons)
-	}
-	return slices.Concat(fit.reasons, x.ahead(a))
-}
-
-// judge says whether there is room, or why there is not, for one size.
-func (x *Explainer) judge(a *model.App, f *fitting) (room bool, reasons []model.WhyReason) {
-	open, others := x.candidates(a, f)
-	if len(open) == 0 {
-		return false, others
-	}
-	for _, i := range open {
-		if f.need.fits(x.workers[i].free) {
-			return true, []model.WhyReason{{
-				Code: model.WhyNext, Workers: 1, WorkerIDs: []model.WorkerID{x.workers[i].rec.ID},
-				Text: fmt.Sprintf("there is room on worker %s; the next pass of the scheduler uses it", x.workers[i].rec.ID),
-			}}
-		}
-	}
-	return false, slices.Concat(x.busy(&f.need, open), x.leftOver(&f.need, open), others)
-}
-
-// ownLimit explains a limit of cores that leaves no room, and who holds them.
-func (x *Explainer) ownLimit(a *model.App, w *want) ([]model.WhyReason, bool) {
-	left := x.coresLeft(a)
-	if !w.capped(left) {
-		return nil, false
-	}
-	step, limit := max(w.size.Cores, 1), model.CoresLimit(a, x.settings)
-	r := model.WhyReason{
-		Code: model.WhyCoresMax, Resource: model.ResourceCores, Need: int64(step), Have: int64(a.CoresGranted),
-		Missing: int64(step - left), Limit: int64(limit), Never: true,
-	}
-	name := "its own limit"
-	if a.Spec.CoresMax == 0 {
-		r.Code, name = model.WhyDefaultCores, "the limit default_cores of the cluster"
-	}
-	r.Text = fmt.Sprintf("holds %d of at most %s (%s)", a.CoresGranted, count(int64(limit), "core"), name)
-	out := []model.WhyReason{r}
-	if step > limit {
-		out[0].Text = fmt.Sprintf("needs %s per executor; %s allows %d", count(int64(step), "core"), name, limit)
-		return out, true
-	}
-	if left > 0 {
-		out = append(out, model.WhyReason{
-			Code: model.WhyLeftOver, Resource: model.ResourceCores, Need: int64(step), Have: int64(left), Never: true,
-			Text: fmt.Sprintf("%s can't be used: executor needs %d", count(int64(left), "core"), step),
-		})
-	}
-	if e := x.ending(a); len(e) > 0 {
-		out[0].Never = false
-		out = append(out, e...)
-	}
-	return out, true
-}
-
-// ending lists what still holds the application's cores though it is being
-// ended.
-func (x *Explainer) ending(a *model.App) []model.WhyReason {
-	r := model.WhyReason{Code: model.WhyEnding, Resource: model.ResourceCores}
-	n, stuck := 0, 0
-	x.v.ExecutorsOf(a.ID, func(e *model.Executor) bool {
-		if !e.State.Live() {
-			n++
-			r.Have += int64(e.Cores)
-			if e.State == model.ExecutorStuck {
-				stuck++
-			}
-			if len(r.WorkerIDs) < maxNamed && !slices.Contains(r.WorkerIDs, e.Worker) {
-				r.WorkerIDs = append(r.WorkerIDs, e.Worker)
-			}
-		}
-		return true
-	})
-	if n == 0 {
-		return nil
-	}
-	r.Workers = len(r.WorkerIDs)
-	r.Text = fmt.Sprintf("%s of it are still held by %s being ended", count(r.Have, "core"), count(int64(n), "executor"))
-	if stuck > 0 {
-		r.Text += fmt.Sprintf(", %d of them %s", stuck, model.ExecutorStuck)
-	}
-	return []model.WhyReason{r}
 }
 
 // starting says which executors have a place and are not up.

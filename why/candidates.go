@@ -7,20 +7,88 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
+// place says whether a need finds room now, and where, or why not. a is the
+// application that needs it, nil for a driver.
+func (x *Explainer) place(n *need, a *model.App) (room bool, reasons []model.WhyReason) {
+	f := x.fit(*n)
+	if a != nil && len(a.Excluded) > 0 { // it sees other workers than everybody else
+		f = &fitting{need: *n, labelled: f.labelled, ever: f.ever}
+	}
+	if !f.judged {
+		f.judged = true
+		f.room, f.reasons = x.judge(f, a)
+	}
+	return f.room, slices.Clone(f.reasons)
+}
+
+func (x *Explainer) judge(f *fitting, a *model.App) (room bool, reasons []model.WhyReason) {
+	switch {
+	case len(x.workers) == 0:
+		return false, []model.WhyReason{{Code: model.WhyNoWorkers, Text: "no worker is there"}}
+	case f.labelled == 0:
+		return false, []model.WhyReason{{
+			Code: model.WhyNoLabel, Never: true, Workers: len(x.workers),
+			Text: fmt.Sprintf("none of the %s has the labels that it requires: %s", count(int64(len(x.workers)), "worker"), textLabels(f.need.require)),
+		}}
+	case len(f.ever) == 0:
+		return false, x.tooLarge(f)
+	}
+	open, others := x.candidates(f, a)
+	if r, ok := x.tooMany(f); ok {
+		return false, append([]model.WhyReason{r}, others...)
+	}
+	if len(open) == 0 {
+		return false, others
+	}
+	n := &f.need
+	var full, roomy []int
+	now := 0
+	for _, i := range open {
+		if k := n.times(x.workers[i].free); k > 0 {
+			now += k
+			roomy = append(roomy, i)
+		} else {
+			full = append(full, i)
+		}
+	}
+	if now >= max(n.gang, 1) {
+		return true, []model.WhyReason{{
+			Code: model.WhyNext, Workers: len(roomy), WorkerIDs: x.named(roomy),
+			Text: fmt.Sprintf("there is room on %s; the next pass of the scheduler uses it", joinIDs(x.named(roomy))),
+		}}
+	}
+	if n.gang > 1 {
+		reasons = append(reasons, model.WhyReason{
+			Code: model.WhyGang, Need: int64(n.gang), Have: int64(now), Missing: int64(n.gang - now), Workers: len(roomy), WorkerIDs: x.named(roomy),
+			Text: fmt.Sprintf("takes %s together or none; there is room for %d", count(int64(n.gang), n.what), now),
+		})
+	}
+	return false, slices.Concat(reasons, x.busy(n, full), x.leftOver(n, full), others)
+}
+
+// tooMany says that all workers together, were they idle, could not hold a
+// gang.
+func (x *Explainer) tooMany(f *fitting) (model.WhyReason, bool) {
+	most := 0
+	for _, i := range f.ever {
+		most += f.need.times(x.workers[i].whole())
+	}
+	if most >= f.need.gang {
+		return model.WhyReason{}, false
+	}
+	return model.WhyReason{
+		Code: model.WhyGang, Never: true, Need: int64(f.need.gang), Have: int64(most), Missing: int64(f.need.gang - most), Workers: len(f.ever),
+		Text: fmt.Sprintf("takes %s together or none; the workers hold %d even if nothing else runs", count(int64(f.need.gang), f.need.what), most),
+	}, true
+}
+
 // candidates finds the workers that could hold a need and get new work, and
-// says what is wrong with the others. If there is none, the reasons are why.
-func (x *Explainer) candidates(a *model.App, f *fitting) (open []int, out []model.WhyReason) {
-	if len(x.workers) == 0 {
-		return nil, []model.WhyReason{{Code: model.WhyNoWorkers, Text: "no worker is there"}}
-	}
-	ever := f.ever
-	if len(ever) == 0 {
-		return nil, x.tooLarge(&f.need, "executor")
-	}
+// says what is wrong with the others.
+func (x *Explainer) candidates(f *fitting, a *model.App) (open []int, out []model.WhyReason) {
 	var excluded, away []int
-	for _, i := range ever {
+	for _, i := range f.ever {
 		switch {
-		case len(a.Excluded) > 0 && x.v.Excluded(a.ID, x.workers[i].rec.ID):
+		case a != nil && len(a.Excluded) > 0 && x.v.Excluded(a.ID, x.workers[i].rec.ID):
 			excluded = append(excluded, i)
 		case x.workers[i].away != "":
 			away = append(away, i)
@@ -29,10 +97,10 @@ func (x *Explainer) candidates(a *model.App, f *fitting) (open []int, out []mode
 		}
 	}
 	if len(excluded) > 0 {
-		out = append(out, x.excluded(a, excluded, len(ever)))
+		out = append(out, x.excluded(a, excluded, len(f.ever)))
 	}
 	if len(away) > 0 {
-		out = append(out, x.awayReason(away, len(ever)))
+		out = append(out, x.awayReason(away, len(f.ever)))
 	}
 	return open, out
 }
@@ -101,9 +169,9 @@ func (x *Explainer) leftOver(n *need, open []int) []model.WhyReason {
 		return nil
 	}
 	r.Workers, r.WorkerIDs = len(at), x.named(at)
-	r.Text = fmt.Sprintf("%s can't be used: executor needs %d", count(r.Have, "core"), n.cores)
+	r.Text = fmt.Sprintf("%s can't be used: %s needs %d", count(r.Have, "core"), n.what, n.cores)
 	if len(at) > 1 {
-		r.Text = fmt.Sprintf("%s on %d workers can't be used: executor needs %d on one", count(r.Have, "core"), len(at), n.cores)
+		r.Text = fmt.Sprintf("%s on %d workers can't be used: %s needs %d on one", count(r.Have, "core"), len(at), n.what, n.cores)
 	}
 	return []model.WhyReason{r}
 }

@@ -27,6 +27,14 @@ type View interface {
 	HoldingExecutors(f func(*model.Executor) bool)
 	// ExecutorsOf visits those of one application, by id.
 	ExecutorsOf(app model.AppID, f func(*model.Executor) bool)
+
+	// Driver finds a driver in cluster mode, an ended one that is kept included;
+	// Attempt its process, if it has one.
+	Driver(id model.DriverID) (*model.Driver, bool)
+	Attempt(d *model.Driver) (*model.Executor, bool)
+	// QueuedDrivers visits the drivers that wait, those included that must not be
+	// launched yet, in the order of the queue.
+	QueuedDrivers(f func(*model.Driver) bool)
 }
 
 // Options are what the answering master knows beside the view.
@@ -47,7 +55,13 @@ type Explainer struct {
 	workers  []worker // not gone, by id
 	sizes    map[string]*fitting
 	held     map[model.WorkerID][]holding // nil = not read yet
-	queue    *line                        // nil = not read yet
+	queue    *line                        // of apps; nil = not read yet
+	apps     []*model.App                 // that wait
+	shares   map[string][]model.WhyHolder // of limits, by what they are for
+	planned  map[string]bool              // ids that a pass would place now; nil = not asked yet
+
+	driverQueue *line // nil = not read yet
+	drivers     []*model.Driver
 }
 
 // worker is one that is not gone.
@@ -60,7 +74,7 @@ type worker struct {
 
 // New reads the workers of a view.
 func New(v View, opt Options) *Explainer {
-	x := &Explainer{v: v, opt: opt, settings: v.Settings(), sizes: make(map[string]*fitting)}
+	x := &Explainer{v: v, opt: opt, settings: v.Settings(), sizes: make(map[string]*fitting), shares: make(map[string][]model.WhyHolder)}
 	v.PresentWorkers(func(w *model.Worker, used model.Usage) bool {
 		x.workers = append(x.workers, worker{rec: w, free: model.FreeOf(w.Offer, used), away: x.away(w)})
 		return true
@@ -90,4 +104,13 @@ func App(v View, id model.AppID, opt Options) (model.Why, bool) {
 		return model.Why{}, false
 	}
 	return New(v, opt).App(a), true
+}
+
+// Driver is App for a driver in cluster mode.
+func Driver(v View, id model.DriverID, opt Options) (model.Why, bool) {
+	d, ok := v.Driver(id)
+	if !ok {
+		return model.Why{}, false
+	}
+	return New(v, opt).Driver(d), true
 }

@@ -14,10 +14,25 @@ type need struct {
 	cores     int // at least 1: without a size the first core starts an executor
 	memoryMiB int64
 	resources map[string]int
+	require   map[string]string // labels with their values
+	gang      int               // how many at once; 0 and 1 = any number
+	oneEach   bool              // without a size: one on each worker
+	what      string            // "executor" or "driver"
 }
 
-func needOf(p *model.Profile) need {
-	return need{cores: max(p.Cores, 1), memoryMiB: p.MemoryMiB, resources: p.Resources}
+func needOf(a *model.App, w *want) need {
+	n := need{
+		cores: max(w.size.Cores, 1), memoryMiB: w.size.MemoryMiB, resources: w.size.Resources,
+		require: a.Spec.Require, what: "executor", oneEach: w.size.Cores == 0,
+	}
+	if w.profile == model.ProfileDefault {
+		n.gang = model.GangNeeds(a)
+	}
+	return n
+}
+
+func needOfDriver(d *model.Driver) need {
+	return need{cores: max(d.Spec.Cores, 1), memoryMiB: d.Spec.MemoryMiB, resources: d.Spec.Resources, what: "driver"}
 }
 
 // names lists the resources that are needed, cores and memory first.
@@ -37,9 +52,12 @@ func (n *need) amount(resource string) int64 {
 
 func (n *need) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d/%d", n.cores, n.memoryMiB)
+	fmt.Fprintf(&b, "%s/%d/%d/%d/%t", n.what, n.cores, n.memoryMiB, n.gang, n.oneEach)
 	for _, name := range slices.Sorted(maps.Keys(n.resources)) {
 		fmt.Fprintf(&b, "/%q=%d", name, n.resources[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.require)) {
+		fmt.Fprintf(&b, "/%q:%q", name, n.require[name])
 	}
 	return b.String()
 }
@@ -57,13 +75,37 @@ func amountOf(f model.Free, resource string) int64 {
 // whole is what a worker has when nothing is in use.
 func (w *worker) whole() model.Free { return model.FreeOf(w.rec.Offer, model.Usage{}) }
 
+// times is how often a need fits into what is free, as the scheduler counts it:
+// without a size one executor takes all the cores of a worker.
+func (n *need) times(f model.Free) int {
+	if !n.fits(f) {
+		return 0
+	}
+	if n.oneEach {
+		return 1
+	}
+	most := f.Cores / n.cores
+	if n.memoryMiB > 0 {
+		most = min(most, int(f.MemoryMiB/n.memoryMiB))
+	}
+	for name, k := range n.resources {
+		if k > 0 {
+			most = min(most, f.FreeAddresses(name)/k)
+		}
+	}
+	return most
+}
+
 func (n *need) fits(f model.Free) bool { return model.Fits(f, n.cores, n.memoryMiB, n.resources) }
 
 // fitting says which workers could ever hold a need, and what that comes to
 // for everybody who keeps off none of them.
 type fitting struct {
 	need need
-	ever []int // positions in Explainer.workers, ascending
+	// labelled counts the workers that have the labels; ever are those of them
+	// whose offer is large enough, as ascending positions in Explainer.workers.
+	labelled int
+	ever     []int
 
 	judged  bool
 	room    bool
@@ -78,6 +120,10 @@ func (x *Explainer) fit(n need) *fitting {
 	}
 	f := &fitting{need: n}
 	for i := range x.workers {
+		if !model.HasLabels(x.workers[i].rec, n.require) {
+			continue
+		}
+		f.labelled++
 		if n.fits(x.workers[i].whole()) {
 			f.ever = append(f.ever, i)
 		}
@@ -88,12 +134,19 @@ func (x *Explainer) fit(n need) *fitting {
 
 // tooLarge says why no worker could hold a need even if it were idle: for each
 // resource of which nobody offers enough, or else that nobody has all at once.
-func (x *Explainer) tooLarge(n *need, what string) []model.WhyReason {
+func (x *Explainer) tooLarge(f *fitting) []model.WhyReason {
 	var out []model.WhyReason
+	n, which := &f.need, ""
+	if len(n.require) > 0 {
+		which = " with its labels"
+	}
 	for _, name := range n.names() {
 		var most int64
 		var at []model.WorkerID
 		for i := range x.workers {
+			if !model.HasLabels(x.workers[i].rec, n.require) {
+				continue
+			}
 			have := amountOf(x.workers[i].whole(), name)
 			if have > most {
 				most, at = have, nil
@@ -105,7 +158,7 @@ func (x *Explainer) tooLarge(n *need, what string) []model.WhyReason {
 		if want := n.amount(name); most < want {
 			out = append(out, model.WhyReason{
 				Code: model.WhyNeverFits, Never: true, Resource: name, Need: want, Have: most, Missing: want - most,
-				Workers: len(x.workers), WorkerIDs: at, Text: textTooLarge(what, name, want, most),
+				Workers: f.labelled, WorkerIDs: at, Text: textTooLarge(n.what, which, name, want, most),
 			})
 		}
 	}
@@ -113,8 +166,8 @@ func (x *Explainer) tooLarge(n *need, what string) []model.WhyReason {
 		return out
 	}
 	return []model.WhyReason{{
-		Code: model.WhyNeverFits, Never: true, Workers: len(x.workers),
-		Text: fmt.Sprintf("no worker offers what one %s needs together: %s", what, textNeed(n)),
+		Code: model.WhyNeverFits, Never: true, Workers: f.labelled,
+		Text: fmt.Sprintf("no worker%s offers what one %s needs together: %s", which, n.what, textNeed(n)),
 	}}
 }
 

@@ -59,6 +59,8 @@ func (x *Explainer) holders(resource string, at []int) (list []model.WhyHolder, 
 	for i := range list {
 		if a, ok := x.v.App(model.AppID(list[i].ID)); ok {
 			list[i].Name, list[i].User = a.Spec.Name, a.Spec.User
+		} else if d, ok := x.v.Driver(model.DriverID(list[i].ID)); ok {
+			list[i].Name, list[i].User = d.Spec.Name, d.Spec.User
 		}
 	}
 	return list, more

@@ -9,6 +9,8 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
+const textNoLeader = "no master leads, so nothing is placed"
+
 // quantity writes an amount of a resource, such as "4 cores" or "1.5 GiB".
 func quantity(resource string, n int64) string {
 	switch resource {
@@ -46,11 +48,11 @@ func noun(resource string) string {
 	return resource
 }
 
-func textTooLarge(what, resource string, want, most int64) string {
+func textTooLarge(what, which, resource string, want, most int64) string {
 	if most == 0 && resource != model.ResourceMemory {
-		return fmt.Sprintf("needs %s per %s; no worker offers any", quantity(resource, want), what)
+		return fmt.Sprintf("needs %s per %s; no worker%s offers any", quantity(resource, want), what, which)
 	}
-	return fmt.Sprintf("needs %s per %s; the largest worker offers %s", quantity(resource, want), what, quantity(resource, most))
+	return fmt.Sprintf("needs %s per %s; the largest worker%s offers %s", quantity(resource, want), what, which, quantity(resource, most))
 }
 
 // textNeed lists a need: "4 cores, 16 GiB, 2 gpu".
@@ -58,6 +60,14 @@ func textNeed(n *need) string {
 	parts := make([]string, 0, 2+len(n.resources))
 	for _, name := range n.names() {
 		parts = append(parts, quantity(name, n.amount(name)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func textLabels(labels map[string]string) string {
+	parts := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+labels[name])
 	}
 	return strings.Join(parts, ", ")
 }

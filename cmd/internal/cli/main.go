@@ -132,7 +132,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetFlagErrorFunc(usageOf)
 	root.AddCommand(
 		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
-		newBench(s), newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s),
+		newBench(s), newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s), newQueue(s), newWhy(s),
 		newLogs(s), newKill(s), newDrain(s), newUndrain(s), newSettings(s), newOperator(s), newToken(s), newAudit(s), newCA(s), newVersion(s),
 	)
 	root.SetHelpCommand(newHelp(root))

@@ -38,6 +38,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 		{"operator gossip keys", gossipKeysView{}},
 		{"operator gossip members", gossipView{}},
 		{"operator raft list", raftView{}},
+		{"queue", model.WaitingView{}},
 		{"settings get", settingsView{}},
 		{"settings set", settingsSetView{}},
 		{"status", model.ClusterView{}},
@@ -46,6 +47,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 		{"token list", tokensView{}},
 		{"version", versionView{}},
 		{"worker status, worker restart", workerd.Status{}},
+		{"why", model.Why{}},
 		{"workers", workersView{}},
 	} {
 		fmt.Fprintf(&b, "%s\n", v.verb)
@@ -99,6 +101,8 @@ func kindOf(t reflect.Type) (kind string, nested reflect.Type) {
 	switch t.Kind() {
 	case reflect.Struct:
 		return "object", t
+	case reflect.Pointer: // null, or absent with omitempty
+		return kindOf(t.Elem())
 	case reflect.Slice:
 		kind, nested = kindOf(t.Elem())
 		return "list of " + kind, nested

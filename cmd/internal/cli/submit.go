@@ -17,12 +17,6 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
-// Times after which submit says that nothing is placed yet.
-const (
-	firstNotice = 3 * time.Second
-	nextNotice  = 10 * time.Second
-)
-
 // submitFlags are what `hearth submit` was asked for.
 type submitFlags struct {
 	cluster       clusterFlags
@@ -56,7 +50,8 @@ func newSubmit(s Streams) *cobra.Command {
 			"By default submit returns when the first copy is placed; --detach returns as soon as the\n" +
 			"application is registered, --wait when it has ended, with the exit code of the work:\n" +
 			"0 if all succeeded, else that of the first failed copy (128+n for signal n), 130 killed\n" +
-			"by a user, 124 not placed or not done within --timeout, 255 cluster fault.",
+			"by a user, 124 not placed or not done within --timeout, 255 cluster fault. While nothing is\n" +
+			"placed the reason is printed on standard error after 2 s and then every 10 s.",
 		Example: "  hearth submit --executors 3 -- /usr/bin/server --port 9000\n" +
 			"  hearth submit --completions 100 --cores 2 --memory 1g --wait -- ./simulate",
 		Args: cobra.MinimumNArgs(1),
@@ -261,7 +256,7 @@ func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) err
 	var v model.AppView
 	switch {
 	case f.wait:
-		v, err = c.WaitEnded(ctx, reply.App)
+		v, err = awaitEnd(ctx, c, s.Err, reply.App)
 	case f.detach:
 		v, err = c.WaitApp(ctx, reply.App, 0)
 	default:
@@ -314,31 +309,4 @@ func endedCode(w io.Writer, v model.AppView) error {
 		return exit(exitFault)
 	}
 	return exit(v.ExitCode)
-}
-
-// awaitPlacement returns when something is placed or the application has
-// ended, and says on w that it waits.
-func awaitPlacement(ctx context.Context, c *session, w io.Writer, app model.AppID) (model.AppView, error) {
-	started := time.Now()
-	wait := firstNotice
-	var after uint64
-	for {
-		wctx, cancel := context.WithTimeout(ctx, wait)
-		v, err := c.WaitApp(wctx, app, after)
-		cancel()
-		switch {
-		case err == nil && (v.Terminal || v.StartedAt != ""):
-			return v, nil
-		case err == nil:
-			after = v.ChangeIndex
-			wait = max(firstNotice-time.Since(started), time.Second)
-		case ctx.Err() != nil:
-			return v, ctx.Err()
-		case errors.Is(err, context.DeadlineExceeded):
-			wait = nextNotice
-			_, _ = fmt.Fprintf(w, "hearth: application %s is WAITING for %s: no worker has room for it (hearth workers)\n", app, time.Since(started).Round(time.Second))
-		default:
-			return v, err
-		}
-	}
 }

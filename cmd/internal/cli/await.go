@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
+
+// Times after which submit says that nothing is placed yet, and how long it
+// waits to be told why.
+const (
+	firstNotice  = 2 * time.Second
+	nextNotice   = 10 * time.Second
+	reasonWithin = time.Second
+)
+
+// waiter is the part of a client that tells what becomes of an application.
+type waiter interface {
+	WaitApp(ctx context.Context, app model.AppID, after uint64) (model.AppView, error)
+	Why(ctx context.Context, id string) (model.Why, error)
+}
+
+// awaitPlacement returns when something is placed or the application has
+// ended. While it waits it says on w why, and for how long.
+func awaitPlacement(ctx context.Context, c waiter, w io.Writer, app model.AppID) (model.AppView, error) {
+	started := time.Now()
+	notice := started.Add(firstNotice)
+	var after uint64
+	for {
+		wctx, cancel := context.WithDeadline(ctx, notice)
+		v, err := c.WaitApp(wctx, app, after)
+		due := wctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil && (v.Terminal || v.StartedAt != ""):
+			return v, nil
+		case err == nil:
+			after = v.ChangeIndex
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		case !due:
+			return v, err
+		}
+		if !due {
+			continue
+		}
+		notice = time.Now().Add(nextNotice)
+		_, _ = fmt.Fprintf(w, "hearth: application %s is WAITING for %s: %s\n", app, time.Since(started).Round(time.Second), reasonFor(ctx, c, app))
+	}
+}
+
+// reasonFor asks why an application waits.
+func reasonFor(ctx context.Context, c waiter, app model.AppID) string {
+	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
+	defer cancel()
+	v, err := c.Why(ctx, string(app))
+	switch {
+	case err != nil:
+		return "no master could say why: " + err.Error()
+	case v.Never:
+		return "it can't ever be placed as things are: " + v.Text
+	}
+	return whyText(v)
+}
+
+// awaitEnd is awaitPlacement and then the wait for the end.
+func awaitEnd(ctx context.Context, c *session, w io.Writer, app model.AppID) (model.AppView, error) {
+	v, err := awaitPlacement(ctx, c, w, app)
+	if err != nil || v.Terminal {
+		return v, err
+	}
+	return c.WaitEnded(ctx, app)
+}
