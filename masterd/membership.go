@@ -173,6 +173,9 @@ func (m *Master) peerStats(ctx context.Context, id model.MasterID, _ string) (la
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("ask master %s for its replication state: %w", id, err)
 	}
+	if r.ID != id {
+		return 0, 0, 0, fmt.Errorf("ask master %s for its replication state: %w: %s answers at its address", id, model.ErrUnavailable, r.ID)
+	}
 	return r.LastIndex, r.LastTerm, time.Duration(r.LastContactMilli) * time.Millisecond, nil
 }
 

@@ -29,6 +29,9 @@ const (
 	pilotMaxTrailing = 1000
 	// pilotMinContact is the least silence that counts as unhealthy.
 	pilotMinContact = time.Second
+	// pilotHeardFor is how long a master that has given its figures is not taken
+	// for dead, whatever gossip says of it.
+	pilotHeardFor = 3 * time.Second
 	// pilotStopLimit bounds joining the autopilot.
 	pilotStopLimit = 10 * time.Second
 )
@@ -37,7 +40,7 @@ const (
 type KnownServer struct {
 	ID      model.MasterID
 	Addr    string // present Raft address
-	Alive   bool
+	Alive   bool   // by gossip; one that answers PeerStats lives all the same
 	Version string
 	// NoVote keeps a non-voter from being promoted: it takes the place of
 	// another one, which the caller sees to.
@@ -89,7 +92,7 @@ func (n *Node) StartAutopilot(ctx context.Context, deps AutopilotDeps) (stop fun
 		deps.Logger = n.log
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time)}
+	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time), heard: make(map[model.MasterID]time.Time)}
 	p.within = func(limit time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, limit)
 	}
@@ -183,6 +186,7 @@ type pilot struct {
 
 	mu        sync.Mutex
 	deadSince map[model.MasterID]time.Time
+	heard     map[model.MasterID]time.Time // its last figures
 	noVote    map[raft.ServerID]bool
 }
 
@@ -209,6 +213,8 @@ func (p *pilot) NotifyState(*autopilot.State) {}
 
 // KnownServers implements autopilot.ApplicationIntegration. Members that
 // gossip does not know are listed as failed, so that they too get their grace.
+// Gossip alone kills nobody: whoever has its key can say that a voter failed
+// (GO-15), and who gives his figures to this leader lives.
 func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	out := make(map[raft.ServerID]*autopilot.Server)
 	noVote := make(map[raft.ServerID]bool)
@@ -233,10 +239,15 @@ func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 		self.NodeStatus = autopilot.NodeAlive
 		_, self.IsLeader = p.n.Belief()
 	}
-	p.noteDead(out)
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	for id, s := range out {
+		if at, ok := p.heard[model.MasterID(id)]; ok && time.Since(at) < pilotHeardFor {
+			s.NodeStatus = autopilot.NodeAlive
+		}
+	}
 	p.noVote = noVote
+	p.mu.Unlock()
+	p.noteDead(out)
 	return out
 }
 
@@ -274,7 +285,8 @@ func (p *pilot) noteDead(servers map[raft.ServerID]*autopilot.Server) {
 	}
 }
 
-// FetchServerStats implements autopilot.ApplicationIntegration.
+// FetchServerStats implements autopilot.ApplicationIntegration. Those that seem
+// dead are asked too.
 func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*autopilot.Server) map[raft.ServerID]*autopilot.ServerStats {
 	ctx, cancel := context.WithTimeout(ctx, pilotStatsTimeout)
 	defer cancel()
@@ -289,9 +301,6 @@ func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]
 			mu.Unlock()
 			continue
 		}
-		if s.NodeStatus != autopilot.NodeAlive {
-			continue
-		}
 		_, addr := splitRoute(s.Address)
 		asked.Go(func() {
 			index, term, contact, err := p.deps.PeerStats(ctx, model.MasterID(id), addr)
@@ -299,6 +308,9 @@ func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]
 				p.deps.Logger.Debug("master gave no figures", "master", id, "err", err)
 				return
 			}
+			p.mu.Lock()
+			p.heard[model.MasterID(id)] = time.Now()
+			p.mu.Unlock()
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = &autopilot.ServerStats{LastIndex: index, LastTerm: term, LastContact: contact}
