@@ -82,6 +82,9 @@ func (x *Explainer) App(a *model.App) model.Why {
 	if out.Waiting {
 		out.AgeMilli = max(0, x.v.Tick()-waitingSince(a))
 	}
+	if !out.Waiting {
+		return finish(out, slices.Concat(x.full(a), x.starting(a)))
+	}
 	reasons := x.overall(a)
 	if len(reasons) == 0 {
 		for _, w := range wants(a) {
@@ -89,9 +92,6 @@ func (x *Explainer) App(a *model.App) model.Why {
 				reasons = append(reasons, x.profile(a, &w)...)
 			}
 		}
-	}
-	if !out.Waiting {
-		reasons = append(reasons, x.starting(a)...)
 	}
 	return finish(out, reasons)
 }
@@ -167,6 +167,17 @@ func textBackoff(a *model.App, left int64) string {
 		return fmt.Sprintf("pauses for another %s after %s within %s", seconds(left), count(int64(n), "failure"), model.FormatMilli(model.FailureWindowMilli))
 	}
 	return fmt.Sprintf("pauses for another %s after an executor has ended", seconds(left))
+}
+
+// full says which limit an application has filled that does not wait.
+func (x *Explainer) full(a *model.App) []model.WhyReason {
+	for _, w := range wants(a) {
+		if w.capped(x.coresLeft(a)) {
+			n := needOf(a, &w)
+			return x.limits(a, &n)
+		}
+	}
+	return nil
 }
 
 // profile explains why one profile gets nothing more.
