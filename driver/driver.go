@@ -189,11 +189,21 @@ func (d *Driver) SubmitAll(ctx context.Context, tasks []Task, ids []model.TaskID
 			return 0, fmt.Errorf("task %d of %d: %w", i+1, len(tasks), err)
 		}
 	}
-	recs := d.records.get(len(tasks))
-	for i := range tasks {
-		recs[i].fill(&tasks[i])
+	for taken := 0; taken < len(tasks); {
+		recs := d.records.get(min(len(tasks)-taken, slabRecords))
+		for i := range recs {
+			recs[i].fill(&tasks[taken+i])
+		}
+		var to []model.TaskID
+		if ids != nil {
+			to = ids[taken:]
+		}
+		n, err := d.submit(ctx, recs, to)
+		if taken += n; err != nil {
+			return taken, err
+		}
 	}
-	return d.submit(ctx, recs, ids)
+	return len(tasks), nil
 }
 
 // Cancel ends tasks: those that wait or run are reported as KILLED, those that

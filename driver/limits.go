@@ -31,8 +31,10 @@ const (
 	// MaxBatch bounds the tasks and the results in one message. (A message is also
 	// cut at about 1 MiB.)
 	MaxBatch = 512
-	// maxFrameBytes is where a message of calls is cut.
-	maxFrameBytes = 1 << 20
+	// maxFrameBytes is where a message of calls is cut: at about a record of TLS.
+	// What comes in is read into pieces of memory that hold several, and what is
+	// larger leaves more of them unused.
+	maxFrameBytes = 15 << 10
 	// fullBatch is how many tasks are worth a message to an executor that has
 	// plenty to do, and how many acknowledgements are worth one without tasks.
 	fullBatch = 64

@@ -10,30 +10,44 @@ type slab struct {
 }
 
 // recordPool keeps slabs for the next tasks. Safe for concurrent use.
-type recordPool struct{ one, many sync.Pool }
+type recordPool struct {
+	mu   sync.Mutex
+	one  []*slab // for one task
+	many []*slab // for slabRecords
+}
 
-// maxPooledRecords bounds a slab that is kept, and leastRecords is the smallest that
-// is made for several tasks.
+// slabRecords is the size of a slab for several tasks. Of either kind as many are
+// kept as make about MaxQueued records and those that executors hold.
 const (
-	maxPooledRecords = 4096
-	leastRecords     = 64
+	slabRecords = 256
+	maxOnes     = 4096
+	maxSlabs    = 64
 )
 
-// get returns clear records.
+// get returns up to slabRecords clear records.
 func (p *recordPool) get(n int) []task {
-	from, size := &p.many, max(n, leastRecords)
-	if n == 1 {
-		from, size = &p.one, 1
-	}
-	s, ok := from.Get().(*slab)
-	if !ok || cap(s.tasks) < n {
-		s = &slab{tasks: make([]task, size)}
-	}
+	s := p.kept(n)
 	s.tasks, s.over = s.tasks[:n], 0
 	for i := range s.tasks {
 		s.tasks[i].slab = s
 	}
 	return s.tasks
+}
+
+func (p *recordPool) kept(n int) *slab {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list, size := &p.many, slabRecords
+	if n == 1 {
+		list, size = &p.one, 1
+	}
+	last := len(*list) - 1
+	if last < 0 {
+		return &slab{tasks: make([]task, size)}
+	}
+	s := (*list)[last]
+	*list = (*list)[:last]
+	return s
 }
 
 // put takes the record of a task that is over.
@@ -46,10 +60,16 @@ func (p *recordPool) put(t *task) {
 		return
 	}
 	clear(s.tasks)
-	switch n := cap(s.tasks); {
-	case n == 1:
-		p.one.Put(s)
-	case n <= maxPooledRecords:
-		p.many.Put(s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch cap(s.tasks) {
+	case 1:
+		if len(p.one) < maxOnes {
+			p.one = append(p.one, s)
+		}
+	default:
+		if len(p.many) < maxSlabs {
+			p.many = append(p.many, s)
+		}
 	}
 }

@@ -11,6 +11,7 @@ const pageTasks = 1024
 type table struct {
 	pages map[model.TaskID]*page
 	last  *page // the one looked at last
+	spare *page // an empty one for the next numbers; nil = none
 	size  int
 }
 
@@ -45,7 +46,10 @@ func (tb *table) put(t *task) {
 	id := t.spec.ID
 	p := tb.page(id)
 	if p == nil {
-		p = &page{number: id / pageTasks}
+		if p, tb.spare = tb.spare, nil; p == nil {
+			p = new(page)
+		}
+		p.number = id / pageTasks
 		tb.pages[p.number] = p
 		tb.last = p
 	}
@@ -61,7 +65,7 @@ func (tb *table) remove(id model.TaskID) {
 	tb.size--
 	if p.used--; p.used == 0 {
 		delete(tb.pages, p.number)
-		tb.last = nil
+		tb.last, tb.spare = nil, p
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	MaxSecretBytes = 4 << 10
 	// maxResultBatchBytes is where a batch of results is cut into messages.
 	maxResultBatchBytes = 1 << 20
+	// maxFrameBytes is where a message of several small results is cut; see the
+	// limit of the same name in package driver.
+	maxFrameBytes = 15 << 10
 	// maxSendBytes is how much goes out at once, in several messages.
 	maxSendBytes = 256 << 10
 	// maxPendingFetches bounds the fetches that wait for the sender; with more

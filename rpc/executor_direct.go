@@ -309,6 +309,7 @@ func (s *directDriverEnd) Free(results []model.TaskResult) { s.spare.put(results
 type spareLists struct {
 	mu    sync.Mutex
 	lists [][]model.TaskResult
+	size  int // of all together
 }
 
 func (l *spareLists) get() []model.TaskResult {
@@ -316,10 +317,11 @@ func (l *spareLists) get() []model.TaskResult {
 	defer l.mu.Unlock()
 	n := len(l.lists)
 	if n == 0 {
-		return nil
+		return make([]model.TaskResult, 0, leastResults)
 	}
 	out := l.lists[n-1]
 	l.lists = slices.Delete(l.lists, n-1, n)
+	l.size -= cap(out)
 	return out
 }
 
@@ -330,8 +332,9 @@ func (l *spareLists) put(list []model.TaskResult) {
 	clear(list)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.lists) < maxSpareLists {
+	if l.size+cap(list) <= maxSpareResults {
 		l.lists = append(l.lists, list[:0])
+		l.size += cap(list)
 	}
 }
 

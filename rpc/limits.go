@@ -90,9 +90,10 @@ const (
 	minFrameRead = 4 << 10
 	// flushBytes is how much of what is sent together goes out at once.
 	flushBytes = 128 << 10
-	// maxSpareLists bounds the lists of results that a stream keeps for the next
-	// messages.
-	maxSpareLists = 4
+	// maxSpareResults bounds the memory, in results, that a stream keeps for the
+	// next messages; a list has room for leastResults.
+	maxSpareResults = 8192
+	leastResults    = 64
 	// SendTimeout is how long a peer may take nothing of what is sent to it: it is
 	// as good as KeepaliveInterval and KeepaliveTimeout together.
 	SendTimeout = KeepaliveInterval + KeepaliveTimeout
