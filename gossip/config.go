@@ -32,8 +32,9 @@ const (
 	// ReconnectInterval is how often a failed member is tried again.
 	ReconnectInterval = 10 * time.Second
 	// DeadNodeReclaimTime is how long a member has to be dead before its id may come back on another address. Ids are
-	// random and kept in the data directory, so only a copied directory makes a second owner.
-	DeadNodeReclaimTime = 5 * time.Second
+	// random and kept in the data directory, so only a copied directory makes a second owner. It is longer than members
+	// take to agree on a death: one that still believes in the old address would bring it back.
+	DeadNodeReclaimTime = 2 * time.Second
 	// ForgetAfter is how long failed and left members are remembered.
 	ForgetAfter = 24 * time.Hour
 	// BroadcastTimeout bounds the wait until a message of ours has been passed on.
@@ -48,6 +49,10 @@ const (
 const (
 	// FirstRejoinDelay is the time between the first and the second contact with the seeds; it doubles from there.
 	FirstRejoinDelay = 250 * time.Millisecond
+	// MasterRejoinDelay is the longest time between two contacts in the first MasterRejoinFor of a master: one that
+	// returns on a new address is refused until its id can be reclaimed, and cannot tell. Masters are few.
+	MasterRejoinDelay = time.Second
+	MasterRejoinFor   = 15 * time.Second
 	// RejoinInterval is the longest time between two contacts with the seeds, which go on for ever: pools that lost each
 	// other find together again through them.
 	RejoinInterval = 15 * time.Second

@@ -17,7 +17,7 @@ var ErrStopped = errors.New("gossip has stopped")
 // joinLoop contacts the seeds again and again until ctx ends: soon after the start more often, because a node that came
 // back on a new address is refused at first and cannot tell. Only changes are logged.
 func (g *Gossip) joinLoop(ctx context.Context) {
-	delay := FirstRejoinDelay
+	delay, began := FirstRejoinDelay, time.Now()
 	var report joinReport
 	for {
 		reached, err := g.contactSeeds(ctx)
@@ -34,6 +34,9 @@ func (g *Gossip) joinLoop(ctx context.Context) {
 			return
 		case <-timer.C:
 			delay = min(2*delay, RejoinInterval)
+			if g.cfg.Tags.Role == RoleMaster && time.Since(began) < MasterRejoinFor {
+				delay = min(delay, MasterRejoinDelay)
+			}
 		case <-g.more:
 			timer.Stop()
 			delay = FirstRejoinDelay

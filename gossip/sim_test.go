@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -44,6 +45,27 @@ func TestGO05ACrashedMachineIsAliveOnAnotherAddressInTime(t *testing.T) {
 					}
 				}
 				return false
+			}, func() any { return p.nodes[viewer].Members() })
+		}
+		t.Logf("alive on the new address for all after %v", time.Since(start))
+	})
+}
+
+// The old address is dead after less than 2 s, may be replaced after
+// DeadNodeReclaimTime, and the master asks for that once a second.
+func TestGO05AMasterThatReturnsOnAnotherAddressAtOnceIsAliveWithinFiveSeconds(t *testing.T) {
+	inPool(t, clusterA, []string{"a", "b", "c"}, func(t *testing.T, p *simPool) {
+		p.role = RoleMaster
+		p.net.Isolate("c")
+		p.net.Crash("c")
+		p.nodes["c"].stop()
+		start := time.Now()
+		p.start("c", "new-home")
+		for _, viewer := range []string{"a", "b"} {
+			eventually(t, 5*time.Second, viewer+" sees c alive on its new address", func() bool {
+				return slices.ContainsFunc(p.nodes[viewer].Members(), func(m Member) bool {
+					return m.ID == "c" && m.Status == StatusAlive && m.SerfAddr == p.addr("new-home")
+				})
 			}, func() any { return p.nodes[viewer].Members() })
 		}
 		t.Logf("alive on the new address for all after %v", time.Since(start))

@@ -43,6 +43,7 @@ type simPool struct {
 	seeds   []string
 	nodes   map[string]*node
 	logger  func(id string) hclog.Logger // nil = quiet
+	role    Role                         // of nodes that are started; "" = worker
 
 	mu    sync.Mutex
 	heard []heardEvent
@@ -114,6 +115,9 @@ func (p *simPool) start(id, host string) {
 	cfg.BindHost, cfg.BindPort = "", simPort
 	cfg.Transport = p.net.Host(host)
 	cfg.Rand = rand.New(rand.NewSource(p.rnd.Int63()))
+	if p.role == RoleMaster {
+		cfg.Tags.Role, cfg.Tags.RaftAddr, cfg.Tags.Incarnation = RoleMaster, "127.0.0.1:7071", 0
+	}
 	if p.logger != nil {
 		cfg.Logger = p.logger(id)
 	}
