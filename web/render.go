@@ -163,7 +163,8 @@ func tone(state string) string {
 		return "good"
 	case string(model.AppWaiting), string(model.ExecutorPlaced), string(model.ExecutorLaunching), string(model.WorkerRestarting):
 		return "busy"
-	case string(model.WorkerUnreachable), string(model.ExecutorKilling), string(model.ExecutorStuck), "DRAINING":
+	case string(model.WorkerUnreachable), string(model.ExecutorKilling), string(model.ExecutorStuck),
+		string(model.WorkerDraining), string(model.WorkerDrained), string(model.ExecutorDecommissioning):
 		return "warn"
 	case string(model.WorkerDead), string(model.AppFailed), string(model.ExecutorLost):
 		return "bad"

@@ -160,6 +160,8 @@ func sparkWorkerOf(x model.WorkerView, now time.Time, secure bool) sparkWorker {
 		w.LastHeartbeat = now.UnixMilli()
 	case model.WorkerUnreachable, model.WorkerRestarting:
 		w.State = "UNKNOWN"
+	case model.WorkerDraining, model.WorkerDrained:
+		w.State, w.LastHeartbeat = "DECOMMISSIONED", now.UnixMilli()
 	case model.WorkerLeft:
 		w.State = "DEAD"
 	case model.WorkerDead:
