@@ -15,9 +15,7 @@ const (
 	MaxSpillBytes = 4 << 30
 	// MaxSecretBytes bounds the file with the executor's secret.
 	MaxSecretBytes = 4 << 10
-	// maxResultBatchBytes is where a batch of results is cut into messages.
-	maxResultBatchBytes = 1 << 20
-	// maxFrameBytes is where a message of several small results is cut; see the
+	// maxFrameBytes is where a message of several results is cut; see the
 	// limit of the same name in package driver.
 	maxFrameBytes = 15 << 10
 	// maxSendBytes is how much goes out at once, in several messages.

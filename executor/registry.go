@@ -243,7 +243,7 @@ func (r *registry) killLocked(t *heldTask, outcome model.TaskOutcome) {
 }
 
 // unsent encodes results that were not sent on this session, in messages of one
-// batch, about maxFrameBytes, and maxResultBatchBytes at most, and marks them as sent. What is more than
+// batch and about maxFrameBytes at most, and marks them as sent. What is more than
 // maxSendBytes together is left for the next time. It returns also how many slots
 // are lingering, if the driver does not know.
 func (r *registry) unsent(f *rpc.Frames) (lingering *int) {
@@ -255,14 +255,8 @@ func (r *registry) unsent(f *rpc.Frames) (lingering *int) {
 			break
 		}
 		f.Begin()
-		size := 0
 		for n := 0; r.results.unsent != nil && (n == 0 || n != r.batch && f.MessageLen() < maxFrameBytes); n++ {
-			res := &r.results.unsent.result
-			size += len(res.Stdout) + len(res.Stderr) + len(res.Value) + len(res.Error)
-			if n > 0 && size > maxResultBatchBytes {
-				break
-			}
-			f.Result(res)
+			f.Result(&r.results.unsent.result)
 			r.results.take()
 		}
 		f.End()

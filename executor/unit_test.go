@@ -123,7 +123,7 @@ func TestABatchOfResultsIsBounded(t *testing.T) {
 	done := make(chan struct{}, 8)
 	var r *registry
 	r = newRegistry(func(h *heldTask) {
-		r.finish(h, model.TaskResult{Stdout: make([]byte, maxResultBatchBytes/2)}, [2]*capture{})
+		r.finish(h, model.TaskResult{Stdout: make([]byte, 2*maxFrameBytes/3)}, [2]*capture{})
 		done <- struct{}{}
 	}, func(*capture) {})
 	for i := range 5 {
