@@ -16,8 +16,8 @@ func newKill(s Streams) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "kill ID...",
-		Short: "End applications, or single executors",
-		Long: "Ends the named applications as KILLED: their processes get SIGTERM and after 10 s SIGKILL.\n" +
+		Short: "End applications, drivers, or single executors",
+		Long: "Ends the named applications, or drivers (driver-…), as KILLED: their processes get SIGTERM and after 10 s SIGKILL.\n" +
 			"An executor (app-…/N) is ended alone; its application gets another one if it still wants it.",
 		Example: "  hearth kill app-20261130061500-0003\n  hearth kill app-20261130061500-0003/2",
 		Args:    cobra.MinimumNArgs(1),
@@ -38,6 +38,9 @@ func newKill(s Streams) *cobra.Command {
 }
 
 func killOne(ctx context.Context, c *session, id, why string) error {
+	if model.IsDriver(model.AppID(id)) {
+		return killDriver(ctx, c, id, why)
+	}
 	app, number, single := strings.Cut(id, "/")
 	v, err := c.App(ctx, rpc.AppRequest{ID: app})
 	if err != nil {

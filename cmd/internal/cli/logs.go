@@ -26,9 +26,9 @@ func newLogs(s Streams) *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "logs ID",
-		Short: "Print what executors wrote",
+		Short: "Print what executors and drivers wrote",
 		Long: "Prints the output of an executor (app-…/N), or of all executors of an application, each\n" +
-			"under a heading. Any master serves it: it is streamed from the worker. Standard output goes\n" +
+			"under a heading, or of a driver (driver-…, its last attempt, or driver-…/N). Any master serves it: it is streamed from the worker. Standard output goes\n" +
 			"to standard output, standard error to standard error.",
 		Example: "  hearth logs -f app-20261130061500-0003/0\n  hearth logs --stderr app-20261130061500-0003",
 		Args:    cobra.ExactArgs(1),
@@ -47,17 +47,24 @@ func newLogs(s Streams) *cobra.Command {
 			return f.print(ctx, c, s, args[0])
 		},
 	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *logFlags) bind(cmd *cobra.Command) {
 	f.cluster.bind(cmd)
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on until the executor has ended")
 	cmd.Flags().BoolVar(&f.stdout, "stdout", false, "only standard output")
 	cmd.Flags().BoolVar(&f.stderr, "stderr", false, "only standard error")
 	cmd.Flags().Int64Var(&f.tail, "tail", 0, "begin this many bytes before the end (default: at the start)")
-	return cmd
 }
 
 func (f *logFlags) print(ctx context.Context, c *session, s Streams, id string) error {
 	if f.tail < 0 {
 		return usage("--tail %d: must not be negative", f.tail)
+	}
+	if model.IsDriver(model.AppID(id)) {
+		return f.printDriver(ctx, c, s, id)
 	}
 	app, number, single := strings.Cut(id, "/")
 	v, err := c.App(ctx, rpc.AppRequest{ID: app})

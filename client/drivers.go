@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
+)
+
+// SubmitDriver submits a driver in cluster mode under a new request id. The
+// answer says nothing about its start.
+func (c *Client) SubmitDriver(ctx context.Context, spec model.DriverSpec) (rpc.SubmitDriverReply, error) {
+	return c.SubmitDriverWithID(ctx, c.NewRequestID(), spec)
+}
+
+// SubmitDriverWithID submits a driver. Calls with the same request id get the
+// same driver, whoever makes them.
+func (c *Client) SubmitDriverWithID(ctx context.Context, requestID string, spec model.DriverSpec) (rpc.SubmitDriverReply, error) {
+	var out rpc.SubmitDriverReply
+	err := c.mutateDrivers(ctx, "submit driver "+spec.Name, requestID,
+		func(ctx context.Context, svc rpc.DriversService, info rpc.CallInfo) (err error) {
+			out, err = svc.SubmitDriver(ctx, info, spec)
+			return err
+		})
+	if err != nil {
+		return rpc.SubmitDriverReply{}, err
+	}
+	c.sawIndex(out.Index)
+	c.leader.Hint(out.LeaderAddr)
+	return out, nil
+}
+
+// KillDriver ends a driver: one that waits at once, another one once its process
+// is gone.
+func (c *Client) KillDriver(ctx context.Context, id model.DriverID, reason string) error {
+	return c.mutateDrivers(ctx, "kill driver "+string(id), c.NewRequestID(),
+		func(ctx context.Context, svc rpc.DriversService, info rpc.CallInfo) error {
+			return svc.KillDriver(ctx, info, id, reason)
+		})
+}
+
+// KillDrivers ends every driver that the caller may end.
+func (c *Client) KillDrivers(ctx context.Context, reason string) error {
+	return c.mutateDrivers(ctx, "kill all drivers", c.NewRequestID(),
+		func(ctx context.Context, svc rpc.DriversService, info rpc.CallInfo) error {
+			return svc.KillDrivers(ctx, info, reason)
+		})
+}
+
+func (c *Client) mutateDrivers(ctx context.Context, what, requestID string, fn func(context.Context, rpc.DriversService, rpc.CallInfo) error) error {
+	return c.mutate(ctx, what, requestID, func(ctx context.Context, svc rpc.ClusterService, info rpc.CallInfo) error {
+		drivers, err := rpc.DriversOf(svc)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, drivers, info)
+	})
+}
+
+// Drivers lists drivers in cluster mode from any master's replica.
+func (c *Client) Drivers(ctx context.Context, req rpc.DriversRequest) (rpc.DriversReply, error) {
+	var out rpc.DriversReply
+	err := c.read(ctx, "list drivers", func(ctx context.Context, svc rpc.ClusterService) error {
+		drivers, err := rpc.DriversOf(svc)
+		if err != nil {
+			return err
+		}
+		out, err = drivers.Drivers(ctx, req)
+		return err
+	})
+	return out, err
+}
+
+// Driver describes one driver, its attempts included. A replica that lags may not
+// know it yet: then the leader is asked.
+func (c *Client) Driver(ctx context.Context, id string) (model.DriverView, error) {
+	out, err := c.driver(ctx, c.reader, rpc.DriverRequest{ID: id})
+	if errors.Is(err, model.ErrNotFound) {
+		// Without a leader the replica's word is the best there is.
+		ctx, cancel := context.WithTimeout(ctx, AttemptTimeout)
+		defer cancel()
+		view, serr := c.driver(ctx, c.leader, rpc.DriverRequest{ID: id, Strong: true})
+		if serr == nil || errors.Is(serr, model.ErrNotFound) {
+			return view, serr
+		}
+	}
+	return out, err
+}
+
+func (c *Client) driver(ctx context.Context, f *LeaderFinder, req rpc.DriverRequest) (model.DriverView, error) {
+	var out model.DriverView
+	err := c.loop(ctx, f, call{
+		what: "describe driver " + req.ID, timeout: AttemptTimeout, readOnly: true, impatient: !req.Strong,
+		fn: func(ctx context.Context, svc rpc.ClusterService) error {
+			drivers, err := rpc.DriversOf(svc)
+			if err != nil {
+				return err
+			}
+			out, err = drivers.Driver(ctx, req)
+			return err
+		},
+	})
+	return out, err
+}
+
+// WaitDriver blocks until the driver's ChangeIndex is above after or it has
+// ended, and describes it then. Failing masters are replaced by others.
+func (c *Client) WaitDriver(ctx context.Context, id model.DriverID, after uint64) (model.DriverView, error) {
+	what := "wait for driver " + string(id)
+	for {
+		var out model.DriverView
+		err := c.loop(ctx, c.reader, call{
+			what: what, timeout: WaitSlice, readOnly: true,
+			fn: func(ctx context.Context, svc rpc.ClusterService) error {
+				drivers, err := rpc.DriversOf(svc)
+				if err != nil {
+					return err
+				}
+				out, err = drivers.WaitDriver(ctx, rpc.WaitDriverRequest{ID: id, After: after})
+				return err
+			},
+		})
+		switch {
+		case err == nil && (out.ChangeIndex > after || out.Terminal):
+			return out, nil
+		case err == nil:
+			// The end of the slice came as an answer without change.
+		case !errors.Is(err, model.ErrNotFound):
+			return model.DriverView{}, err
+		default:
+			if _, serr := c.driver(ctx, c.leader, rpc.DriverRequest{ID: string(id), Strong: true}); serr != nil {
+				return model.DriverView{}, serr
+			}
+			// It exists: the replica lags.
+		}
+		if err := c.pause(ctx, what); err != nil {
+			return model.DriverView{}, err
+		}
+	}
+}

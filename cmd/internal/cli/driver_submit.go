@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearthd/hearth/config"
+	"github.com/hearthd/hearth/model"
+)
+
+// driverFlags are what `hearth driver submit` was asked for.
+type driverFlags struct {
+	cluster    clusterFlags
+	out        output
+	name       string
+	cores      int
+	memory     string
+	resources  []string
+	env        []string
+	chdir      string
+	files      []string
+	artifacts  []string
+	supervise  bool
+	disconnect string
+	wait       bool
+	detach     bool
+}
+
+func newDriverSubmit(s Streams) *cobra.Command {
+	var f driverFlags
+	cmd := &cobra.Command{
+		Use:   "submit [flags] -- COMMAND [ARG...]",
+		Short: "Run a driver on the cluster",
+		Long: "Runs a program on one of the workers. It is executed directly, not by a shell, in a\n" +
+			"directory of its own with the files and artifacts that were asked for. The driver's id\n" +
+			"is printed on standard output.\n\n" +
+			"By default submit returns when the driver is placed; --detach returns as soon as it is\n" +
+			"committed, --wait when it has ended, with the exit code of the program: 128+n for signal n,\n" +
+			"130 killed by a user, 124 not placed or not done within --timeout, 255 lost by the cluster.\n" +
+			"While it is not placed the reason is printed on standard error after 2 s and then every\n" +
+			"10 s.\n\n" +
+			"An artifact is fetched by the worker, once for each digest, from http, https or a file of\n" +
+			"its machine: URL, or URL#sha256=DIGEST. Without a digest it is read here first, and its\n" +
+			"digest of now counts. URL#name=PATH names it otherwise than the URL does.",
+		Example: "  hearth driver submit --file job.py -- python3 job.py --date 2026-11-30\n" +
+			"  hearth driver submit --supervise --artifact https://example.org/jobs/driver -- ./driver\n" +
+			"  hearth driver submit --wait -- /bin/sh -c 'seq 100 | hearth run -- ./simulate {}'",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.spec(cmd.Context(), s, args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, s, spec)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *driverFlags) bind(cmd *cobra.Command) {
+	f.cluster.bind(cmd)
+	f.out.bind(cmd)
+	cmd.Flags().Lookup("timeout").DefValue = "no limit"
+	fs := cmd.Flags()
+	fs.StringVar(&f.name, "name", "", "name of the driver (default: the command's name)")
+	fs.IntVar(&f.cores, "cores", 1, "cores of the driver")
+	fs.StringVar(&f.memory, "memory", "1g", "memory of the driver")
+	fs.StringArrayVar(&f.resources, "resource", nil, "named resource of the driver, NAME=AMOUNT (repeatable)")
+	fs.StringArrayVar(&f.env, "env", nil, "environment of the driver, NAME=VALUE or NAME to pass yours on (repeatable)")
+	fs.StringVar(&f.chdir, "chdir", "", "absolute working directory on the worker (default: a directory of its own)")
+	fs.StringArrayVar(&f.files, "file", nil, "small file to put into the driver's directory, PATH or PATH:NAME (repeatable)")
+	fs.StringArrayVar(&f.artifacts, "artifact", nil, "file that the worker fetches into the driver's directory, URL or URL#sha256=DIGEST&name=PATH (repeatable)")
+	fs.BoolVar(&f.supervise, "supervise", false, "launch it again when it fails or is lost")
+	fs.StringVar(&f.disconnect, "disconnect", string(model.DisconnectKeep), "keep: on a worker that is cut off it runs on until that is back; singleton: it ends before it is replaced, so that no two run at once")
+	fs.BoolVar(&f.wait, "wait", false, "wait until the driver has ended")
+	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
+}
+
+// spec turns flags into a description and reports every problem at once.
+func (f *driverFlags) spec(ctx context.Context, s Streams, argv []string) (model.DriverSpec, error) {
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	fail(f.out.check())
+	if f.wait && f.detach {
+		fail(errors.New("--wait and --detach exclude each other"))
+	}
+	memory, err := config.ParseMemory(f.memory)
+	fail(wrapFlag("--memory", err))
+	resources, err := parseResources(f.resources)
+	fail(err)
+	env, err := passEnv(f.env, s.Env)
+	fail(err)
+	files, err := readFiles(f.files)
+	fail(err)
+	artifacts, err := parseArtifacts(ctx, f.artifacts)
+	fail(err)
+	spec := model.DriverSpec{
+		Name: f.name, User: userName(), Cores: f.cores, MemoryMiB: memory, Resources: resources, Supervise: f.supervise,
+		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir}, Files: files, Artifacts: artifacts,
+		Disconnect: model.DisconnectPolicy(f.disconnect),
+	}
+	if spec.Name == "" {
+		spec.Name = filepath.Base(argv[0])
+	}
+	if len(errs) == 0 {
+		fail(spec.Validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return model.DriverSpec{}, &codedError{code: exitUsage, err: err}
+	}
+	return spec, nil
+}
+
+// run submits the driver and waits as far as it was asked to.
+func (f *driverFlags) run(cmd *cobra.Command, s Streams, spec model.DriverSpec) error {
+	c, err := f.cluster.connect(cmd, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx := cmd.Context()
+	if cmd.Flags().Changed("timeout") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.cluster.timeout)
+		defer cancel()
+	}
+	rctx, cancel := context.WithTimeout(ctx, f.cluster.timeout)
+	defer cancel()
+	reply, err := c.SubmitDriver(rctx, spec)
+	if err != nil {
+		return faultCode(f.wait, err)
+	}
+	if f.out.format == formatTable {
+		_, _ = fmt.Fprintln(s.Out, reply.Driver)
+	}
+	v, err := f.await(ctx, c, s.Err, reply.Driver)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &codedError{code: exitTimeout, err: fmt.Errorf("driver %s goes on: not %s within %s; end it with hearth driver kill %s", reply.Driver, f.goal(), f.cluster.timeout, reply.Driver)}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &codedError{code: exitKilled, err: fmt.Errorf("interrupted: driver %s goes on; end it with hearth driver kill %s", reply.Driver, reply.Driver)}
+	}
+	if err != nil {
+		return faultCode(f.wait, err)
+	}
+	if f.out.format == formatJSON {
+		if err := printJSON(s.Out, v); err != nil {
+			return err
+		}
+	}
+	if f.wait || v.Terminal {
+		return driverCode(s.Err, v)
+	}
+	return nil
+}
+
+func (f *driverFlags) goal() string {
+	if f.wait {
+		return "done"
+	}
+	return "placed"
+}
+
+// await returns when the driver is where the flags want it, or has ended. While
+// it is not placed it says on w why, and for how long.
+func (f *driverFlags) await(ctx context.Context, c *session, w io.Writer, id model.DriverID) (model.DriverView, error) {
+	started := time.Now()
+	notice := started.Add(firstNotice)
+	var after uint64
+	for {
+		wctx, cancel := context.WithDeadline(ctx, notice)
+		v, err := c.WaitDriver(wctx, id, after)
+		due := wctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil && (v.Terminal || f.detach || v.Attempt > 0 && !f.wait):
+			return v, nil
+		case err == nil && v.Attempt > 0:
+			return driverEnded(ctx, c, id)
+		case err == nil:
+			after = v.ChangeIndex
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		case !due:
+			return v, err
+		}
+		if !due {
+			continue
+		}
+		notice = time.Now().Add(nextNotice)
+		_, _ = fmt.Fprintf(w, "hearth: driver %s is not placed for %s: %s\n", id, time.Since(started).Round(time.Second), reasonFor(ctx, c, id.Owner()))
+	}
+}
