@@ -2,6 +2,7 @@ package masterd
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/raftnode"
+	"github.com/hearthd/hearth/web"
 )
 
 // staleness marks a view with where it comes from.
@@ -164,7 +166,9 @@ func appView(v *fsm.View, a *model.App) model.AppView {
 		MemoryMiB: a.Spec.Profile.MemoryMiB, ExecutorCores: a.Spec.Profile.Cores,
 		Completed: a.Completed, Completions: a.Spec.Completions, Failures: len(a.Failures),
 		SubmittedAt: model.RFC3339(a.SubmittedWall), StartedAt: model.RFC3339(a.StartedWall), EndedAt: model.RFC3339(a.EndedWall),
-		Disconnect:  string(a.Spec.Disconnect.Effective()),
+		Disconnect: string(a.Spec.Disconnect.Effective()), Queue: a.Spec.QueueName(), MinExecutors: a.Spec.MinExecutors,
+		Require: labels(a.Spec.Require), Prefer: labels(a.Spec.Prefer), Driver: a.Spec.Driver, MaxRuntimeMilli: a.Spec.MaxRuntimeMilli,
+		Program: a.Spec.Program.SHA256, ProgramBytes: a.Spec.Program.Bytes, ProgramPath: a.Spec.Program.Path,
 		ChangeIndex: a.ChangeIndex,
 	}
 	for _, n := range a.Live {
@@ -190,7 +194,10 @@ func appView(v *fsm.View, a *model.App) model.AppView {
 func appDetail(v *fsm.View, a *model.App) model.AppView {
 	av := appView(v, a)
 	av.Executors = []model.ExecutorView{}
+	av.EndedExecutors = make(map[model.Cause]int)
+	maps.Copy(av.EndedExecutors, a.FinishedCount)
 	for _, e := range a.Finished {
+		av.EndedExecutors[e.Cause]++
 		av.Executors = append(av.Executors, executorView(e))
 	}
 	v.Executors(a.ID, func(e *model.Executor) bool {
@@ -202,11 +209,15 @@ func appDetail(v *fsm.View, a *model.App) model.AppView {
 }
 
 func executorView(e *model.Executor) model.ExecutorView {
-	return model.ExecutorView{
+	view := model.ExecutorView{
 		App: e.App, ID: e.ID, Profile: e.Profile, Worker: e.Worker, State: e.State,
 		Active: !e.State.Terminal(), Terminal: e.State.Terminal(),
 		Cause: e.Cause, Reason: e.Reason, ExitCode: e.ExitCode, Signal: e.Signal, PID: e.PID,
 		Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: emptyIfNil(e.Resources),
 		PlacedAt: model.RFC3339(e.PlacedWall), EndedAt: model.RFC3339(e.EndedWall),
 	}
+	if e.LaunchTick > 0 { // else there is no output
+		view.StdoutPath, view.StderrPath = web.LogPath(e.App, e.ID, "stdout"), web.LogPath(e.App, e.ID, "stderr")
+	}
+	return view
 }

@@ -57,6 +57,12 @@ func (m *Master) waiting(v *fsm.View) model.WaitingView {
 	return out
 }
 
+// Why says why an application or driver waits.
+func (s pageSource) Why(id string) (model.Why, error) { return s.m.why(s.m.fsm.View(), id) }
+
+// Waiting lists what waits.
+func (s pageSource) Waiting() model.WaitingView { return s.m.waiting(s.m.fsm.View()) }
+
 // explainer answers for a view as it is now by the cluster's clock, of which a
 // standby has a guess. Which workers are silent only the leader knows before it
 // is committed.

@@ -122,32 +122,49 @@ type DrainView struct {
 
 // AppView is one application; Executors is filled by `hearth app ID` only.
 type AppView struct {
-	Version       int            `json:"version"`
-	ID            AppID          `json:"id"`
-	Name          string         `json:"name"`
-	User          string         `json:"user"`
-	Kind          AppKind        `json:"kind"`
-	State         AppState       `json:"state"`
-	Active        bool           `json:"active"`
-	Terminal      bool           `json:"terminal"`
-	Reason        string         `json:"reason"`
-	ExitCode      int            `json:"exit_code"` // of the work once ended
-	Cores         int            `json:"cores"`     // granted
-	CoresMax      int            `json:"cores_max"` // 0 = no limit
-	MemoryMiB     int64          `json:"executor_memory_mib"`
-	ExecutorCores int            `json:"executor_cores"` // 0 = unset
-	Live          int            `json:"live_executors"`
-	Running       int            `json:"running_executors"`
-	Target        int            `json:"target_executors"` // -1 = unlimited
-	Completed     int            `json:"completed"`
-	Completions   int            `json:"completions"`
-	Failures      int            `json:"failures"`
-	SubmittedAt   string         `json:"submitted_at"`
-	StartedAt     string         `json:"started_at"`
-	EndedAt       string         `json:"ended_at"`
-	Disconnect    string         `json:"disconnect"` // keep or singleton
-	Executors     []ExecutorView `json:"executors,omitempty"`
-	ChangeIndex   uint64         `json:"change_index"`
+	Version       int      `json:"version"`
+	ID            AppID    `json:"id"`
+	Name          string   `json:"name"`
+	User          string   `json:"user"`
+	Kind          AppKind  `json:"kind"`
+	State         AppState `json:"state"`
+	Active        bool     `json:"active"`
+	Terminal      bool     `json:"terminal"`
+	Reason        string   `json:"reason"`
+	ExitCode      int      `json:"exit_code"` // of the work once ended
+	Cores         int      `json:"cores"`     // granted
+	CoresMax      int      `json:"cores_max"` // 0 = no limit
+	MemoryMiB     int64    `json:"executor_memory_mib"`
+	ExecutorCores int      `json:"executor_cores"` // 0 = unset
+	Live          int      `json:"live_executors"`
+	Running       int      `json:"running_executors"`
+	Target        int      `json:"target_executors"` // -1 = unlimited
+	Completed     int      `json:"completed"`
+	Completions   int      `json:"completions"`
+	Failures      int      `json:"failures"`
+	SubmittedAt   string   `json:"submitted_at"`
+	StartedAt     string   `json:"started_at"`
+	EndedAt       string   `json:"ended_at"`
+	Disconnect    string   `json:"disconnect"` // keep or singleton
+	Queue         string   `json:"queue"`
+	// MinExecutors are placed together or not at all; 0 = no gang.
+	MinExecutors int               `json:"min_executors"`
+	Require      map[string]string `json:"require"` // labels of workers
+	Prefer       map[string]string `json:"prefer"`
+	// Driver is the driver in cluster mode that owns it; "" = one in client
+	// mode, or none.
+	Driver          DriverID `json:"driver"`
+	MaxRuntimeMilli int64    `json:"max_runtime_ms"` // by the cluster's clock; 0 = no limit
+	// Program is what executors run, "" = Hearth's own executor or a command;
+	// ProgramPath is where workers look for it first.
+	Program      string `json:"program_sha256"`
+	ProgramBytes int64  `json:"program_bytes"`
+	ProgramPath  string `json:"program_path"`
+	// EndedExecutors counts all executors that have ended, by cause, those
+	// included that are not kept; by `hearth app ID` only.
+	EndedExecutors map[Cause]int  `json:"ended_executors,omitempty"`
+	Executors      []ExecutorView `json:"executors,omitempty"`
+	ChangeIndex    uint64         `json:"change_index"`
 }
 
 // ExecutorView is one executor.
@@ -169,6 +186,10 @@ type ExecutorView struct {
 	Resources map[string][]string `json:"resources"`
 	PlacedAt  string              `json:"placed_at"`
 	EndedAt   string              `json:"ended_at"`
+	// StdoutPath and StderrPath lead to its output on the pages of any master;
+	// "" = it was not launched yet.
+	StdoutPath string `json:"stdout_path"`
+	StderrPath string `json:"stderr_path"`
 }
 
 // GossipMemberView is one row of `hearth operator gossip members`.

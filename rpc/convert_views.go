@@ -97,7 +97,9 @@ func appViewToWire(v model.AppView) *pb.AppView {
 		Completed: int64(v.Completed), Completions: int64(v.Completions), Failures: int64(v.Failures),
 		SubmittedAt: v.SubmittedAt, StartedAt: v.StartedAt, EndedAt: v.EndedAt,
 		Executors: each(v.Executors, executorViewToWire), ChangeIndex: v.ChangeIndex,
-		Disconnect: v.Disconnect,
+		Disconnect: v.Disconnect, Queue: v.Queue, MinExecutors: int64(v.MinExecutors), Require: v.Require, Prefer: v.Prefer,
+		Driver: string(v.Driver), MaxRuntimeMs: v.MaxRuntimeMilli,
+		ProgramSha256: v.Program, ProgramBytes: v.ProgramBytes, ProgramPath: v.ProgramPath, EndedExecutors: causesToWire(v.EndedExecutors),
 	}
 }
 
@@ -110,8 +112,33 @@ func appViewFromWire(v *pb.AppView) model.AppView {
 		Running: int(v.GetRunningExecutors()), Target: int(v.GetTargetExecutors()), Completed: int(v.GetCompleted()),
 		Completions: int(v.GetCompletions()), Failures: int(v.GetFailures()), SubmittedAt: v.GetSubmittedAt(),
 		StartedAt: v.GetStartedAt(), EndedAt: v.GetEndedAt(), Executors: each(v.GetExecutors(), executorViewFromWire),
-		ChangeIndex: v.GetChangeIndex(), Disconnect: v.GetDisconnect(),
+		ChangeIndex: v.GetChangeIndex(), Disconnect: v.GetDisconnect(), Queue: v.GetQueue(), MinExecutors: int(v.GetMinExecutors()),
+		Require: orEmpty(v.GetRequire()), Prefer: orEmpty(v.GetPrefer()), Driver: model.DriverID(v.GetDriver()), MaxRuntimeMilli: v.GetMaxRuntimeMs(),
+		Program: v.GetProgramSha256(), ProgramBytes: v.GetProgramBytes(), ProgramPath: v.GetProgramPath(),
+		EndedExecutors: causesFromWire(v.GetEndedExecutors()),
 	}
+}
+
+func causesToWire(m map[model.Cause]int) map[string]int64 {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]int64, len(m))
+	for cause, n := range m {
+		out[validText(string(cause))] = int64(n)
+	}
+	return out
+}
+
+func causesFromWire(m map[string]int64) map[model.Cause]int {
+	if m == nil {
+		return nil
+	}
+	out := make(map[model.Cause]int, len(m))
+	for cause, n := range m {
+		out[model.Cause(cause)] = int(n)
+	}
+	return out
 }
 
 func executorViewToWire(v model.ExecutorView) *pb.ExecutorView {
@@ -120,6 +147,7 @@ func executorViewToWire(v model.ExecutorView) *pb.ExecutorView {
 		Active: v.Active, Terminal: v.Terminal, Cause: string(v.Cause), Reason: v.Reason, ExitCode: int64(v.ExitCode),
 		Signal: int64(v.Signal), Pid: int64(v.PID), Cores: int64(v.Cores), MemoryMib: v.MemoryMiB,
 		Resources: resourcesToWire(v.Resources), PlacedAt: v.PlacedAt, EndedAt: v.EndedAt,
+		StdoutPath: v.StdoutPath, StderrPath: v.StderrPath,
 	}
 }
 
@@ -130,6 +158,7 @@ func executorViewFromWire(v *pb.ExecutorView) model.ExecutorView {
 		Terminal: v.GetTerminal(), Cause: model.Cause(v.GetCause()), Reason: v.GetReason(), ExitCode: int(v.GetExitCode()),
 		Signal: int(v.GetSignal()), PID: int(v.GetPid()), Cores: int(v.GetCores()), MemoryMiB: v.GetMemoryMib(),
 		Resources: orEmpty(resourcesFromWire[map[string][]string](v.GetResources())), PlacedAt: v.GetPlacedAt(), EndedAt: v.GetEndedAt(),
+		StdoutPath: v.GetStdoutPath(), StderrPath: v.GetStderrPath(),
 	}
 }
 

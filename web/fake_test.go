@@ -18,13 +18,14 @@ import (
 
 // fakeSource is a master whose state a test has made up.
 type fakeSource struct {
-	mu    sync.Mutex
-	snap  Snapshot
-	err   error
-	log   string
-	ready string
-	wake  chan struct{}
-	takes int
+	waiting []model.Why
+	mu      sync.Mutex
+	snap    Snapshot
+	err     error
+	log     string
+	ready   string
+	wake    chan struct{}
+	takes   int
 }
 
 func newFake() *fakeSource {
@@ -181,4 +182,29 @@ func wants(t *testing.T, page string, texts ...string) {
 			t.Errorf("the page lacks %q", text)
 		}
 	}
+}
+
+// fakeWhy is what keeps an application waiting.
+func fakeWhy(id, name string, never bool) model.Why {
+	return model.Why{
+		Version: model.ViewVersion, ID: id, Kind: model.WhyApp, Name: name, User: "ada", Queue: "batch", State: string(model.AppWaiting), Waiting: true, Never: never,
+		Text: "needs 16 GiB per executor; the largest worker offers 8 GiB", Wanted: 4, AgeMilli: 75_000,
+		Reasons: []model.WhyReason{{
+			Code: model.WhyNeverFits, Text: "needs 16 GiB per executor; the largest worker offers 8 GiB", Never: never, Resource: model.ResourceMemory,
+			Need: 16384, Have: 8192, Missing: 8192, WorkerIDs: []model.WorkerID{}, Holders: []model.WhyHolder{},
+		}},
+	}
+}
+
+func (s *fakeSource) Why(id string) (model.Why, error) {
+	for _, w := range s.waiting {
+		if w.ID == id {
+			return w, nil
+		}
+	}
+	return model.Why{}, fmt.Errorf("%w: application %q", model.ErrNotFound, id)
+}
+
+func (s *fakeSource) Waiting() model.WaitingView {
+	return model.WaitingView{Version: model.ViewVersion, Staleness: s.snap.Cluster.Staleness, Waiting: append([]model.Why{}, s.waiting...)}
 }

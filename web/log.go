@@ -16,7 +16,7 @@ import (
 var errEnough = errors.New("enough of the log")
 
 // logPath is where the output of an executor is shown.
-func logPath(app model.AppID, executor model.ExecutorID, stream string) string {
+func LogPath(app model.AppID, executor model.ExecutorID, stream string) string {
 	return fmt.Sprintf("/logs/%s/%d/%s", app, executor, stream)
 }
 
@@ -97,10 +97,10 @@ func (h *Handler) logPage(w http.ResponseWriter, r *http.Request) error {
 	if part.Stream == rpc.LogStderr {
 		other = rpc.LogStdout
 	}
-	link := logPath(part.Ref.App, part.Ref.Executor, string(part.Stream))
+	link := LogPath(part.Ref.App, part.Ref.Executor, string(part.Stream))
 	b := logBody{
 		logPart: part, Text: readable(part.Text), Tail: !given, Link: link, Raw: link + "/raw",
-		Other: logPath(part.Ref.App, part.Ref.Executor, string(other)),
+		Other: LogPath(part.Ref.App, part.Ref.Executor, string(other)),
 	}
 	if part.From > 0 {
 		b.Older = fmt.Sprintf("%s?offset=%d", link, max(0, part.From-logPage))

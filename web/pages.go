@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -92,6 +93,7 @@ func (h *Handler) apps(w http.ResponseWriter, r *http.Request, s *Snapshot) erro
 
 type appBody struct {
 	App       model.AppView
+	Why       model.Why
 	Fields    []Field
 	Executors table[model.ExecutorView]
 	States    []string
@@ -103,10 +105,14 @@ func (h *Handler) app(w http.ResponseWriter, r *http.Request, s *Snapshot) error
 	if err != nil {
 		return err
 	}
+	why, err := h.cfg.Source.Why(string(v.ID))
+	if err != nil && !errors.Is(err, model.ErrNotFound) { // it may have been forgotten meanwhile
+		return err
+	}
 	list := slices.Clone(v.Executors)
 	slices.Reverse(list)
 	h.render(w, http.StatusOK, "app", frame{Title: v.Name, Nav: "apps", Snap: s, Body: appBody{
-		App: v, Fields: fieldsOf(v), Executors: executorPage(list, readQuery(r)), States: texts(model.ExecutorStates()),
+		App: v, Why: why, Fields: fieldsOf(v), Executors: executorPage(list, readQuery(r)), States: texts(model.ExecutorStates()),
 	}})
 	return nil
 }

@@ -49,7 +49,7 @@ func loadPages(static staticFiles, secure bool) map[string]*template.Template {
 	base := template.New("").Funcs(functions(static, secure))
 	base = template.Must(base.ParseFS(templateFS, "templates/layout.html", "templates/parts.html"))
 	out := make(map[string]*template.Template)
-	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "log", "error", "login", "self"} {
+	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "queue", "log", "error", "login", "self"} {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFS, "templates/"+name+".html"))
 	}
 	return out
@@ -57,17 +57,19 @@ func loadPages(static staticFiles, secure bool) map[string]*template.Template {
 
 func functions(static staticFiles, secure bool) template.FuncMap {
 	return template.FuncMap{
-		"asset":   static.url,
-		"ago":     ago,
-		"lasted":  lasted,
-		"percent": percent,
-		"memory":  memory,
-		"number":  number,
-		"tone":    func(state any) string { return tone(fmt.Sprint(state)) },
-		"pages":   func(addr string) template.URL { return pagesAt(addr, secure) },
-		"short":   func(id any) string { return short(fmt.Sprint(id)) },
-		"logs":    func(e model.ExecutorView, stream string) string { return logPath(e.App, e.ID, stream) },
-		"target":  target,
+		"asset":     static.url,
+		"ago":       ago,
+		"lasted":    lasted,
+		"percent":   percent,
+		"memory":    memory,
+		"number":    number,
+		"tone":      func(state any) string { return tone(fmt.Sprint(state)) },
+		"pages":     func(addr string) template.URL { return pagesAt(addr, secure) },
+		"short":     func(id any) string { return short(fmt.Sprint(id)) },
+		"logs":      func(e model.ExecutorView, stream string) string { return LogPath(e.App, e.ID, stream) },
+		"target":    target,
+		"firstcode": func(v model.Why) string { return firstCode(&v) },
+		"waited":    func(ms int64) string { return span(time.Duration(ms) * time.Millisecond) },
 		"seconds": func(ms int64) string {
 			return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
 		},

@@ -17,6 +17,10 @@ type Source interface {
 	// App describes one application with its executors; id may be a unique prefix. The error wraps model.ErrNotFound or
 	// model.ErrInvalid.
 	App(id string) (model.AppView, error)
+	// Why says why an application or driver waits; id may be a unique prefix. The error is as App's.
+	Why(id string) (model.Why, error)
+	// Waiting lists what waits, in the order in which it is served.
+	Waiting() model.WaitingView
 	// OnWorker lists the unfinished executors on a worker.
 	OnWorker(id model.WorkerID) []model.ExecutorView
 	// ReadLog streams the output of an executor from its worker.

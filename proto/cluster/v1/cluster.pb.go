@@ -2212,6 +2212,16 @@ type AppView struct {
 	Executors         []*ExecutorView        `protobuf:"bytes,24,rep,name=executors,proto3" json:"executors,omitempty"`
 	ChangeIndex       uint64                 `protobuf:"varint,25,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
 	Disconnect        string                 `protobuf:"bytes,26,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	Queue             string                 `protobuf:"bytes,27,opt,name=queue,proto3" json:"queue,omitempty"`
+	MinExecutors      int64                  `protobuf:"varint,28,opt,name=min_executors,json=minExecutors,proto3" json:"min_executors,omitempty"`
+	Require           map[string]string      `protobuf:"bytes,29,rep,name=require,proto3" json:"require,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Prefer            map[string]string      `protobuf:"bytes,30,rep,name=prefer,proto3" json:"prefer,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Driver            string                 `protobuf:"bytes,31,opt,name=driver,proto3" json:"driver,omitempty"`
+	MaxRuntimeMs      int64                  `protobuf:"varint,32,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
+	ProgramSha256     string                 `protobuf:"bytes,33,opt,name=program_sha256,json=programSha256,proto3" json:"program_sha256,omitempty"`
+	ProgramBytes      int64                  `protobuf:"varint,34,opt,name=program_bytes,json=programBytes,proto3" json:"program_bytes,omitempty"`
+	ProgramPath       string                 `protobuf:"bytes,35,opt,name=program_path,json=programPath,proto3" json:"program_path,omitempty"`
+	EndedExecutors    map[string]int64       `protobuf:"bytes,36,rep,name=ended_executors,json=endedExecutors,proto3" json:"ended_executors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by cause
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2428,6 +2438,76 @@ func (x *AppView) GetDisconnect() string {
 	return ""
 }
 
+func (x *AppView) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *AppView) GetMinExecutors() int64 {
+	if x != nil {
+		return x.MinExecutors
+	}
+	return 0
+}
+
+func (x *AppView) GetRequire() map[string]string {
+	if x != nil {
+		return x.Require
+	}
+	return nil
+}
+
+func (x *AppView) GetPrefer() map[string]string {
+	if x != nil {
+		return x.Prefer
+	}
+	return nil
+}
+
+func (x *AppView) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *AppView) GetMaxRuntimeMs() int64 {
+	if x != nil {
+		return x.MaxRuntimeMs
+	}
+	return 0
+}
+
+func (x *AppView) GetProgramSha256() string {
+	if x != nil {
+		return x.ProgramSha256
+	}
+	return ""
+}
+
+func (x *AppView) GetProgramBytes() int64 {
+	if x != nil {
+		return x.ProgramBytes
+	}
+	return 0
+}
+
+func (x *AppView) GetProgramPath() string {
+	if x != nil {
+		return x.ProgramPath
+	}
+	return ""
+}
+
+func (x *AppView) GetEndedExecutors() map[string]int64 {
+	if x != nil {
+		return x.EndedExecutors
+	}
+	return nil
+}
+
 type ExecutorView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -2447,6 +2527,8 @@ type ExecutorView struct {
 	Resources     map[string]*Addresses  `protobuf:"bytes,15,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	PlacedAt      string                 `protobuf:"bytes,16,opt,name=placed_at,json=placedAt,proto3" json:"placed_at,omitempty"`
 	EndedAt       string                 `protobuf:"bytes,17,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	StdoutPath    string                 `protobuf:"bytes,18,opt,name=stdout_path,json=stdoutPath,proto3" json:"stdout_path,omitempty"`
+	StderrPath    string                 `protobuf:"bytes,19,opt,name=stderr_path,json=stderrPath,proto3" json:"stderr_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2596,6 +2678,20 @@ func (x *ExecutorView) GetPlacedAt() string {
 func (x *ExecutorView) GetEndedAt() string {
 	if x != nil {
 		return x.EndedAt
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetStdoutPath() string {
+	if x != nil {
+		return x.StdoutPath
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetStderrPath() string {
+	if x != nil {
+		return x.StderrPath
 	}
 	return ""
 }
@@ -3114,7 +3210,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\v\n" +
 	"\aAppView\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3145,7 +3241,26 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\fchange_index\x18\x19 \x01(\x04R\vchangeIndex\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\x1a \x01(\tR\n" +
-	"disconnect\"\xc4\x04\n" +
+	"disconnect\x12\x14\n" +
+	"\x05queue\x18\x1b \x01(\tR\x05queue\x12#\n" +
+	"\rmin_executors\x18\x1c \x01(\x03R\fminExecutors\x12A\n" +
+	"\arequire\x18\x1d \x03(\v2'.hearth.cluster.v1.AppView.RequireEntryR\arequire\x12>\n" +
+	"\x06prefer\x18\x1e \x03(\v2&.hearth.cluster.v1.AppView.PreferEntryR\x06prefer\x12\x16\n" +
+	"\x06driver\x18\x1f \x01(\tR\x06driver\x12$\n" +
+	"\x0emax_runtime_ms\x18  \x01(\x03R\fmaxRuntimeMs\x12%\n" +
+	"\x0eprogram_sha256\x18! \x01(\tR\rprogramSha256\x12#\n" +
+	"\rprogram_bytes\x18\" \x01(\x03R\fprogramBytes\x12!\n" +
+	"\fprogram_path\x18# \x01(\tR\vprogramPath\x12W\n" +
+	"\x0fended_executors\x18$ \x03(\v2..hearth.cluster.v1.AppView.EndedExecutorsEntryR\x0eendedExecutors\x1a:\n" +
+	"\fRequireEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vPreferEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
+	"\x13EndedExecutorsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x86\x05\n" +
 	"\fExecutorView\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\x12\x18\n" +
@@ -3165,7 +3280,11 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"memory_mib\x18\x0e \x01(\x03R\tmemoryMib\x12L\n" +
 	"\tresources\x18\x0f \x03(\v2..hearth.cluster.v1.ExecutorView.ResourcesEntryR\tresources\x12\x1b\n" +
 	"\tplaced_at\x18\x10 \x01(\tR\bplacedAt\x12\x19\n" +
-	"\bended_at\x18\x11 \x01(\tR\aendedAt\x1aZ\n" +
+	"\bended_at\x18\x11 \x01(\tR\aendedAt\x12\x1f\n" +
+	"\vstdout_path\x18\x12 \x01(\tR\n" +
+	"stdoutPath\x12\x1f\n" +
+	"\vstderr_path\x18\x13 \x01(\tR\n" +
+	"stderrPath\x1aZ\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\"\x88\x01\n" +
@@ -3232,7 +3351,7 @@ func file_cluster_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_v1_cluster_proto_rawDescData
 }
 
-var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_cluster_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_cluster_v1_cluster_proto_goTypes = []any{
 	(*RegisterAppRequest)(nil),        // 0: hearth.cluster.v1.RegisterAppRequest
 	(*RegisterAppReply)(nil),          // 1: hearth.cluster.v1.RegisterAppReply
@@ -3278,17 +3397,20 @@ var file_cluster_v1_cluster_proto_goTypes = []any{
 	nil,                               // 41: hearth.cluster.v1.WorkerView.ResourcesEntry
 	nil,                               // 42: hearth.cluster.v1.WorkerView.ResourcesUsedEntry
 	nil,                               // 43: hearth.cluster.v1.WorkerView.LabelsEntry
-	nil,                               // 44: hearth.cluster.v1.ExecutorView.ResourcesEntry
-	(*AppSpec)(nil),                   // 45: hearth.cluster.v1.AppSpec
-	(*ErrorDetail)(nil),               // 46: hearth.cluster.v1.ErrorDetail
-	(*Profile)(nil),                   // 47: hearth.cluster.v1.Profile
-	(*Addresses)(nil),                 // 48: hearth.cluster.v1.Addresses
-	(*Empty)(nil),                     // 49: hearth.cluster.v1.Empty
-	(*LogRequest)(nil),                // 50: hearth.cluster.v1.LogRequest
-	(*LogChunk)(nil),                  // 51: hearth.cluster.v1.LogChunk
+	nil,                               // 44: hearth.cluster.v1.AppView.RequireEntry
+	nil,                               // 45: hearth.cluster.v1.AppView.PreferEntry
+	nil,                               // 46: hearth.cluster.v1.AppView.EndedExecutorsEntry
+	nil,                               // 47: hearth.cluster.v1.ExecutorView.ResourcesEntry
+	(*AppSpec)(nil),                   // 48: hearth.cluster.v1.AppSpec
+	(*ErrorDetail)(nil),               // 49: hearth.cluster.v1.ErrorDetail
+	(*Profile)(nil),                   // 50: hearth.cluster.v1.Profile
+	(*Addresses)(nil),                 // 51: hearth.cluster.v1.Addresses
+	(*Empty)(nil),                     // 52: hearth.cluster.v1.Empty
+	(*LogRequest)(nil),                // 53: hearth.cluster.v1.LogRequest
+	(*LogChunk)(nil),                  // 54: hearth.cluster.v1.LogChunk
 }
 var file_cluster_v1_cluster_proto_depIdxs = []int32{
-	45, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
+	48, // 0: hearth.cluster.v1.RegisterAppRequest.spec:type_name -> hearth.cluster.v1.AppSpec
 	38, // 1: hearth.cluster.v1.SetTargetsRequest.totals:type_name -> hearth.cluster.v1.SetTargetsRequest.TotalsEntry
 	39, // 2: hearth.cluster.v1.SetTargetsRequest.profiles:type_name -> hearth.cluster.v1.SetTargetsRequest.ProfilesEntry
 	26, // 3: hearth.cluster.v1.AppsReply.staleness:type_name -> hearth.cluster.v1.StalenessView
@@ -3312,66 +3434,69 @@ var file_cluster_v1_cluster_proto_depIdxs = []int32{
 	43, // 21: hearth.cluster.v1.WorkerView.labels:type_name -> hearth.cluster.v1.WorkerView.LabelsEntry
 	15, // 22: hearth.cluster.v1.WorkerView.drain:type_name -> hearth.cluster.v1.DrainView
 	32, // 23: hearth.cluster.v1.AppView.executors:type_name -> hearth.cluster.v1.ExecutorView
-	44, // 24: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
-	45, // 25: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
-	34, // 26: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
-	37, // 27: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
-	46, // 28: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
-	47, // 29: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
-	48, // 30: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	48, // 31: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
-	48, // 32: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
-	0,  // 33: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
-	2,  // 34: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
-	3,  // 35: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
-	4,  // 36: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
-	5,  // 37: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
-	49, // 38: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
-	49, // 39: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
-	6,  // 40: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
-	8,  // 41: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
-	49, // 42: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
-	9,  // 43: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
-	49, // 44: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
-	16, // 45: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
-	49, // 46: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
-	18, // 47: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
-	19, // 48: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
-	49, // 49: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
-	50, // 50: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
-	35, // 51: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
-	49, // 52: hearth.cluster.v1.Cluster.GossipKeys:input_type -> hearth.cluster.v1.Empty
-	21, // 53: hearth.cluster.v1.Cluster.ChangeGossipKeys:input_type -> hearth.cluster.v1.ChangeGossipKeysRequest
-	12, // 54: hearth.cluster.v1.Cluster.DrainWorkers:input_type -> hearth.cluster.v1.DrainWorkersRequest
-	13, // 55: hearth.cluster.v1.Cluster.UndrainWorkers:input_type -> hearth.cluster.v1.UndrainWorkersRequest
-	1,  // 56: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
-	49, // 57: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
-	49, // 58: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
-	49, // 59: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
-	49, // 60: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
-	26, // 61: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
-	27, // 62: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
-	7,  // 63: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
-	31, // 64: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
-	10, // 65: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
-	31, // 66: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
-	24, // 67: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
-	49, // 68: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
-	17, // 69: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
-	49, // 70: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
-	49, // 71: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
-	20, // 72: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
-	51, // 73: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
-	36, // 74: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
-	22, // 75: hearth.cluster.v1.Cluster.GossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
-	22, // 76: hearth.cluster.v1.Cluster.ChangeGossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
-	14, // 77: hearth.cluster.v1.Cluster.DrainWorkers:output_type -> hearth.cluster.v1.DrainReply
-	14, // 78: hearth.cluster.v1.Cluster.UndrainWorkers:output_type -> hearth.cluster.v1.DrainReply
-	56, // [56:79] is the sub-list for method output_type
-	33, // [33:56] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	44, // 24: hearth.cluster.v1.AppView.require:type_name -> hearth.cluster.v1.AppView.RequireEntry
+	45, // 25: hearth.cluster.v1.AppView.prefer:type_name -> hearth.cluster.v1.AppView.PreferEntry
+	46, // 26: hearth.cluster.v1.AppView.ended_executors:type_name -> hearth.cluster.v1.AppView.EndedExecutorsEntry
+	47, // 27: hearth.cluster.v1.ExecutorView.resources:type_name -> hearth.cluster.v1.ExecutorView.ResourcesEntry
+	48, // 28: hearth.cluster.v1.Submission.spec:type_name -> hearth.cluster.v1.AppSpec
+	34, // 29: hearth.cluster.v1.RegisterAppsRequest.submissions:type_name -> hearth.cluster.v1.Submission
+	37, // 30: hearth.cluster.v1.RegisterAppsReply.verdicts:type_name -> hearth.cluster.v1.SubmissionVerdict
+	49, // 31: hearth.cluster.v1.SubmissionVerdict.detail:type_name -> hearth.cluster.v1.ErrorDetail
+	50, // 32: hearth.cluster.v1.SetTargetsRequest.ProfilesEntry.value:type_name -> hearth.cluster.v1.Profile
+	51, // 33: hearth.cluster.v1.WorkerView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	51, // 34: hearth.cluster.v1.WorkerView.ResourcesUsedEntry.value:type_name -> hearth.cluster.v1.Addresses
+	51, // 35: hearth.cluster.v1.ExecutorView.ResourcesEntry.value:type_name -> hearth.cluster.v1.Addresses
+	0,  // 36: hearth.cluster.v1.Cluster.RegisterApp:input_type -> hearth.cluster.v1.RegisterAppRequest
+	2,  // 37: hearth.cluster.v1.Cluster.FinishApp:input_type -> hearth.cluster.v1.FinishAppRequest
+	3,  // 38: hearth.cluster.v1.Cluster.KillApp:input_type -> hearth.cluster.v1.KillAppRequest
+	4,  // 39: hearth.cluster.v1.Cluster.KillExecutors:input_type -> hearth.cluster.v1.KillExecutorsRequest
+	5,  // 40: hearth.cluster.v1.Cluster.SetTargets:input_type -> hearth.cluster.v1.SetTargetsRequest
+	52, // 41: hearth.cluster.v1.Cluster.Staleness:input_type -> hearth.cluster.v1.Empty
+	52, // 42: hearth.cluster.v1.Cluster.Status:input_type -> hearth.cluster.v1.Empty
+	6,  // 43: hearth.cluster.v1.Cluster.Apps:input_type -> hearth.cluster.v1.AppsRequest
+	8,  // 44: hearth.cluster.v1.Cluster.App:input_type -> hearth.cluster.v1.AppRequest
+	52, // 45: hearth.cluster.v1.Cluster.Workers:input_type -> hearth.cluster.v1.Empty
+	9,  // 46: hearth.cluster.v1.Cluster.WaitApp:input_type -> hearth.cluster.v1.WaitAppRequest
+	52, // 47: hearth.cluster.v1.Cluster.Settings:input_type -> hearth.cluster.v1.Empty
+	16, // 48: hearth.cluster.v1.Cluster.SetSettings:input_type -> hearth.cluster.v1.SetSettingsRequest
+	52, // 49: hearth.cluster.v1.Cluster.RaftServers:input_type -> hearth.cluster.v1.Empty
+	18, // 50: hearth.cluster.v1.Cluster.TransferLeadership:input_type -> hearth.cluster.v1.TransferLeadershipRequest
+	19, // 51: hearth.cluster.v1.Cluster.RemoveMaster:input_type -> hearth.cluster.v1.RemoveMasterRequest
+	52, // 52: hearth.cluster.v1.Cluster.GossipMembers:input_type -> hearth.cluster.v1.Empty
+	53, // 53: hearth.cluster.v1.Cluster.ReadLog:input_type -> hearth.cluster.v1.LogRequest
+	35, // 54: hearth.cluster.v1.Cluster.RegisterApps:input_type -> hearth.cluster.v1.RegisterAppsRequest
+	52, // 55: hearth.cluster.v1.Cluster.GossipKeys:input_type -> hearth.cluster.v1.Empty
+	21, // 56: hearth.cluster.v1.Cluster.ChangeGossipKeys:input_type -> hearth.cluster.v1.ChangeGossipKeysRequest
+	12, // 57: hearth.cluster.v1.Cluster.DrainWorkers:input_type -> hearth.cluster.v1.DrainWorkersRequest
+	13, // 58: hearth.cluster.v1.Cluster.UndrainWorkers:input_type -> hearth.cluster.v1.UndrainWorkersRequest
+	1,  // 59: hearth.cluster.v1.Cluster.RegisterApp:output_type -> hearth.cluster.v1.RegisterAppReply
+	52, // 60: hearth.cluster.v1.Cluster.FinishApp:output_type -> hearth.cluster.v1.Empty
+	52, // 61: hearth.cluster.v1.Cluster.KillApp:output_type -> hearth.cluster.v1.Empty
+	52, // 62: hearth.cluster.v1.Cluster.KillExecutors:output_type -> hearth.cluster.v1.Empty
+	52, // 63: hearth.cluster.v1.Cluster.SetTargets:output_type -> hearth.cluster.v1.Empty
+	26, // 64: hearth.cluster.v1.Cluster.Staleness:output_type -> hearth.cluster.v1.StalenessView
+	27, // 65: hearth.cluster.v1.Cluster.Status:output_type -> hearth.cluster.v1.ClusterView
+	7,  // 66: hearth.cluster.v1.Cluster.Apps:output_type -> hearth.cluster.v1.AppsReply
+	31, // 67: hearth.cluster.v1.Cluster.App:output_type -> hearth.cluster.v1.AppView
+	10, // 68: hearth.cluster.v1.Cluster.Workers:output_type -> hearth.cluster.v1.WorkersReply
+	31, // 69: hearth.cluster.v1.Cluster.WaitApp:output_type -> hearth.cluster.v1.AppView
+	24, // 70: hearth.cluster.v1.Cluster.Settings:output_type -> hearth.cluster.v1.SettingsView
+	52, // 71: hearth.cluster.v1.Cluster.SetSettings:output_type -> hearth.cluster.v1.Empty
+	17, // 72: hearth.cluster.v1.Cluster.RaftServers:output_type -> hearth.cluster.v1.RaftServersReply
+	52, // 73: hearth.cluster.v1.Cluster.TransferLeadership:output_type -> hearth.cluster.v1.Empty
+	52, // 74: hearth.cluster.v1.Cluster.RemoveMaster:output_type -> hearth.cluster.v1.Empty
+	20, // 75: hearth.cluster.v1.Cluster.GossipMembers:output_type -> hearth.cluster.v1.GossipMembersReply
+	54, // 76: hearth.cluster.v1.Cluster.ReadLog:output_type -> hearth.cluster.v1.LogChunk
+	36, // 77: hearth.cluster.v1.Cluster.RegisterApps:output_type -> hearth.cluster.v1.RegisterAppsReply
+	22, // 78: hearth.cluster.v1.Cluster.GossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	22, // 79: hearth.cluster.v1.Cluster.ChangeGossipKeys:output_type -> hearth.cluster.v1.GossipKeysView
+	14, // 80: hearth.cluster.v1.Cluster.DrainWorkers:output_type -> hearth.cluster.v1.DrainReply
+	14, // 81: hearth.cluster.v1.Cluster.UndrainWorkers:output_type -> hearth.cluster.v1.DrainReply
+	59, // [59:82] is the sub-list for method output_type
+	36, // [36:59] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_cluster_v1_cluster_proto_init() }
@@ -3386,7 +3511,7 @@ func file_cluster_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_v1_cluster_proto_rawDesc), len(file_cluster_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
