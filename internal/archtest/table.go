@@ -96,6 +96,7 @@ func layers() map[string]Layer {
 		"raftnode":             {4, "adapter of hashicorp/raft around fsm"},
 		"driver":               {4, "owner of an app, through client and rpc"},
 		"run":                  {5, "the engine of hearth run: a driver for shell tasks"},
+		"simulate":             {5, "what-if scheduling: fsm and scheduler on a scenario"},
 		"web":                  {5, "pages, JSON and metrics from the views"},
 		"workerd/keeper":       {5, "starts and supervises the processes of a worker"},
 		"masterd":              {6, "master daemon: wires fsm, raftnode, gossip, rpc, scheduler"},

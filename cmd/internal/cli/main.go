@@ -132,8 +132,8 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetFlagErrorFunc(usageOf)
 	root.AddCommand(
 		newMaster(s), newWorker(s), newKeeper(s), newExecutor(s), newDemo(s),
-		newBench(s), newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s), newQueue(s), newWhy(s),
-		newLogs(s), newKill(s), newDrain(s), newUndrain(s), newSettings(s), newOperator(s), newToken(s), newAudit(s), newCA(s), newVersion(s),
+		newBench(s), newRun(s), newSubmit(s), newWait(s), newStatus(s), newApps(s), newApp(s), newWorkers(s), newQueue(s), newWhy(s), newDriver(s), newDrivers(s),
+		newLogs(s), newKill(s), newDrain(s), newUndrain(s), newSettings(s), newSimulate(s), newOperator(s), newToken(s), newAudit(s), newCA(s), newVersion(s),
 	)
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd() // before the arguments of all are checked
