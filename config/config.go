@@ -243,7 +243,19 @@ type Worker struct {
 	Labels map[string]string
 	// WorkDir holds the directories of executors; LoadWorker fills it in.
 	WorkDir string
+	// WorkBudgetMiB is how large the work directory may be before directories of
+	// ended applications are removed, the oldest first; 0 = no limit.
+	WorkBudgetMiB int64
+	// ProgramCacheMiB is how much disk fetched programs and artifacts may take;
+	// 0 means DefaultProgramCacheMiB.
+	ProgramCacheMiB int64
 }
+
+// Defaults of the disk that a worker uses.
+const (
+	DefaultWorkBudgetMiB   = 20 << 10
+	DefaultProgramCacheMiB = 4 << 10
+)
 
 // Log configures the daemon's own log.
 type Log struct {
@@ -297,8 +309,9 @@ func DefaultWorker() WorkerConfig {
 			SerfPort: DefaultWorkerSerfPort,
 			HTTPPort: DefaultWorkerHTTPPort,
 		},
-		HTTP: HTTP{ClientAuth: ClientAuthRequire},
-		Log:  Log{Level: "info", Format: LogFormatText},
+		HTTP:   HTTP{ClientAuth: ClientAuthRequire},
+		Worker: Worker{WorkBudgetMiB: DefaultWorkBudgetMiB, ProgramCacheMiB: DefaultProgramCacheMiB},
+		Log:    Log{Level: "info", Format: LogFormatText},
 	}
 }
 

@@ -97,6 +97,8 @@ func workerKeys(c *WorkerConfig) []key {
 		key{section: "worker", name: "resources", flag: "resources", usage: "named resource as name=address,address, or a file that lists them; may be repeated", value: resourcesValue(&c.Worker.Resources)},
 		key{section: "worker", name: "labels", flag: "label", usage: "label as name=value; may be repeated", value: labelsValue(&c.Worker.Labels)},
 		key{section: "worker", name: "work_dir", flag: "work-dir", usage: "directory of the executors' directories (default: work in the data directory)", value: stringValue(&c.Worker.WorkDir)},
+		key{section: "worker", name: "work_budget", flag: "work-budget", usage: "size of the work directory, such as 20g, from which on directories of ended applications are removed, the oldest first; 0 is no limit", value: memoryValue(&c.Worker.WorkBudgetMiB)},
+		key{section: "worker", name: "program_cache", flag: "program-cache", usage: "disk for programs and artifacts that were fetched, such as 4g", value: memoryValue(&c.Worker.ProgramCacheMiB)},
 	)
 	keys = append(keys, tlsKeys(&c.TLS)...)
 	keys = append(keys, httpKeys(&c.HTTP)...)

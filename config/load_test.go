@@ -122,7 +122,7 @@ func TestAWorkerFileSetsEveryKey(t *testing.T) {
 		Masters: []string{"master-1:7070", "master-2:17070"}, Cores: 16, MemoryMiB: 1536,
 		Resources: model.Resources{"gpu": {"0", "1"}, "fpga": {"f1"}},
 		Labels:    map[string]string{"zone": "a", "disk": "ssd"},
-		WorkDir:   "/scratch/hearth",
+		WorkDir:   "/scratch/hearth", WorkBudgetMiB: 40 << 10, ProgramCacheMiB: 512,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
@@ -223,7 +223,7 @@ func TestListsAndPairsReadAlikeFromFlagsAndEnvironment(t *testing.T) {
 		Masters:   []string{"a:7070", "b:1"},
 		Resources: model.Resources{"gpu": {"0", "1"}, "fpga": {"f"}},
 		Labels:    map[string]string{"zone": "a", "disk": "ssd"},
-		WorkDir:   "/w",
+		WorkDir:   "/w", WorkBudgetMiB: DefaultWorkBudgetMiB, ProgramCacheMiB: DefaultProgramCacheMiB,
 	}
 	fs := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	BindWorkerFlags(fs)

@@ -49,32 +49,6 @@ func (w *workDir) scratchApps() ([]model.AppID, error) {
 	return out, nil
 }
 
-// prune removes directories of applications that are not in use, have no scratch directory any more,
-// and are either older than maxAge or not among the newest keep. Directories without the marker are never touched. It returns how
-// many it removed.
-func (w *workDir) prune(now time.Time, keep int, maxAge time.Duration, inUse func(model.AppID) bool) (int, error) {
-	apps, err := w.listApps(inUse)
-	if err != nil {
-		return 0, err
-	}
-	removed := 0
-	var errs []error
-	for i, a := range apps {
-		if i < keep && now.Sub(a.used) <= maxAge {
-			continue
-		}
-		if _, err := w.root.Lstat(filepath.Join(a.name, scratchDir)); err == nil {
-			continue // the application is not known to be over
-		}
-		if err := w.root.RemoveAll(a.name); err != nil {
-			errs = append(errs, fmt.Errorf("remove directory of %s: %w", a.name, err))
-			continue
-		}
-		removed++
-	}
-	return removed, errors.Join(errs...)
-}
-
 type appDir struct {
 	name string
 	used time.Time // when an executor was last added, or scratch removed
@@ -111,10 +85,14 @@ func (w *workDir) listApps(inUse func(model.AppID) bool) ([]appDir, error) {
 
 // cleaner removes directories in the background. Its owner gives it work through clean.
 type cleaner struct {
-	dir   *workDir
-	log   hclog.Logger
-	clean <-chan model.AppID // applications whose scratch directory is to go
-	owner cleanerOwner
+	dir    *workDir
+	log    hclog.Logger
+	clean  <-chan model.AppID // applications whose scratch directory is to go
+	owner  cleanerOwner
+	keep   retention
+	report func(kept) // may be nil
+
+	pruned time.Time // when prune began last
 }
 
 // cleanerOwner is the agent as the cleaner sees it. Its methods may block until it has time.
@@ -146,6 +124,9 @@ func (c *cleaner) run(ctx context.Context) error {
 				continue
 			}
 			c.owner.cleaned(ctx, app)
+			if time.Since(c.pruned) >= pruneRest {
+				c.prune(ctx)
+			}
 		}
 	}
 }
@@ -166,11 +147,19 @@ func (c *cleaner) scratch(ctx context.Context, app model.AppID) error {
 }
 
 func (c *cleaner) prune(ctx context.Context) {
-	n, err := c.dir.prune(time.Now(), MaxKeptApps, MaxKeptAge, func(app model.AppID) bool { return c.owner.inUse(ctx, app) })
+	c.pruned = time.Now()
+	k, err := c.dir.prune(ctx, time.Now(), c.keep, func(app model.AppID) bool { return c.owner.inUse(ctx, app) })
 	if err != nil {
 		c.log.Warn("old directories not removed", "err", err)
 	}
-	if n > 0 {
-		c.log.Info("removed directories of ended applications", "count", n)
+	if k.removed > 0 {
+		c.log.Info("removed directories of ended applications", "count", k.removed, "freed_bytes", k.freed)
+	}
+	if over := k.live + k.ended - c.keep.budget; c.keep.budget > 0 && over > 0 && err == nil {
+		c.log.Warn("the work directory is larger than its budget, and nothing of it may be removed yet",
+			"budget_bytes", c.keep.budget, "running_bytes", k.live, "ended_bytes", k.ended)
+	}
+	if c.report != nil {
+		c.report(k)
 	}
 }

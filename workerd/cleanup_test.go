@@ -58,7 +58,7 @@ func TestOnlyOldDirectoriesOfEndedAppsThatAWorkerMadeAreRemoved(t *testing.T) {
 	}
 	inUse := func(a model.AppID) bool { return a == appN(3) }
 
-	removed, err := w.prune(now, 2, 100*time.Hour, inUse)
+	removed, err := pruneApps(w, now, retention{apps: 2, age: 100 * time.Hour}, inUse)
 	if err != nil || removed != 2 {
 		t.Errorf("removed %d, %v; want 2", removed, err)
 	}
@@ -66,7 +66,7 @@ func TestOnlyOldDirectoriesOfEndedAppsThatAWorkerMadeAreRemoved(t *testing.T) {
 	if diff := cmp.Diff(want, entries(t, w.path)); diff != "" {
 		t.Errorf("by number (-want +got):\n%s", diff)
 	}
-	if removed, err = w.prune(now, 99, 30*time.Minute, inUse); err != nil || removed != 1 {
+	if removed, err = pruneApps(w, now, retention{apps: 99, age: 30 * time.Minute}, inUse); err != nil || removed != 1 {
 		t.Errorf("removed %d, %v; want 1", removed, err)
 	}
 	if slices.Contains(entries(t, w.path), string(appN(1))) {

@@ -34,6 +34,11 @@ type Config struct {
 	// "work" in DataDir. Both are locked while the worker runs.
 	DataDir string
 	WorkDir string
+	// WorkBudgetBytes is how large the work directory may be before directories of ended applications
+	// are removed; 0 = no limit. ProgramCacheBytes is how much disk fetched programs and artifacts
+	// take; 0 = the configuration's default.
+	WorkBudgetBytes   int64
+	ProgramCacheBytes int64
 	// Bind is the host to listen on, Advertise the one that others dial ("" means Bind). A port of
 	// 0 lets the kernel choose.
 	Bind      string
@@ -94,6 +99,10 @@ func FromConfig(c config.WorkerConfig, version string) Config {
 		Labels:    maps.Clone(c.Worker.Labels),
 		DataDir:   c.DataDir,
 		WorkDir:   c.Worker.WorkDir,
+
+		WorkBudgetBytes:   c.Worker.WorkBudgetMiB << 20,
+		ProgramCacheBytes: c.Worker.ProgramCacheMiB << 20,
+
 		Bind:      c.Network.Bind,
 		Advertise: c.Network.Advertise,
 		GRPCPort:  c.Network.GRPCPort,
@@ -122,6 +131,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.WorkDir == "" {
 		c.WorkDir = filepath.Join(c.DataDir, "work")
+	}
+	if c.ProgramCacheBytes == 0 {
+		c.ProgramCacheBytes = config.DefaultProgramCacheMiB << 20
 	}
 	for _, p := range []struct {
 		name string

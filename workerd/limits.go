@@ -15,6 +15,9 @@ const (
 	MaxKeptApps = 200
 	// MaxKeptAge is how long a directory of an ended application is kept at most.
 	MaxKeptAge = 7 * 24 * time.Hour
+	// MaxFailureAge is for how long the output of the last executor of an application that failed
+	// outlives every other limit.
+	MaxFailureAge = 24 * time.Hour
 	// MaxLogReaders bounds the logs read at the same time.
 	MaxLogReaders = 64
 	// MaxKeeperRestarts is how often within KeeperRestartWindow a dead keeper is replaced before
@@ -22,9 +25,6 @@ const (
 	MaxKeeperRestarts = 3
 	// KeeperRestartWindow is the window of MaxKeeperRestarts.
 	KeeperRestartWindow = 10 * time.Minute
-
-	// MaxProgramCacheBytes is how much disk the programs of applications take; see programCache.
-	MaxProgramCacheBytes = 4 << 30
 
 	// undialledBeforeProxy is how often the named leader may be out of reach before a standby is
 	// asked to pass the session on.
@@ -69,6 +69,7 @@ const (
 	keeperPoll         = 5 * time.Millisecond
 	orphanTimeout      = 20 * time.Second
 	cleanupInterval    = 10 * time.Minute
+	pruneRest          = time.Minute // between two looks at how large the work directory is
 	// programWait is how long a launch waits for its program: less than model.LaunchingMilli, after
 	// which the leader kills it. programFetchTimeout bounds the transfer, which goes on without it for
 	// the next launch; programPatience is how long nothing may come.

@@ -39,6 +39,9 @@ type metrics struct {
 	ends     *prometheus.CounterVec
 	sessions prometheus.Counter
 	keepers  prometheus.Counter
+	removed  prometheus.Counter
+	freed    prometheus.Counter
+	work     *prometheus.GaugeVec
 }
 
 func newMetrics(build string, validity func() (from, until time.Time)) *metrics {
@@ -57,6 +60,11 @@ func newMetrics(build string, validity func() (from, until time.Time)) *metrics 
 		}, []string{"outcome"}),
 		sessions: prometheus.NewCounter(prometheus.CounterOpts{Name: "hearth_worker_sessions_total", Help: "Sessions with a leader that this worker has opened."}),
 		keepers:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hearth_worker_keeper_deaths_total", Help: "Keepers of this worker's processes that have died."}),
+		removed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hearth_worker_work_removed_total", Help: "Directories of ended applications that were removed."}),
+		freed:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hearth_worker_work_freed_bytes_total", Help: "Disk that their removal has freed, where the work directory has a budget."}),
+		work: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "hearth_worker_work_bytes", Help: "Disk that directories of applications take, by whether they are over, as of the last clean-up; 0 without a budget.",
+		}, []string{"of"}),
 	}
 	for _, outcome := range []string{launchStarted, launchFailed, launchOutage} {
 		m.launches.WithLabelValues(outcome)
@@ -64,7 +72,8 @@ func newMetrics(build string, validity func() (from, until time.Time)) *metrics 
 	for _, outcome := range []string{endClean, endFailed, endSignal} {
 		m.ends.WithLabelValues(outcome)
 	}
-	reg.MustRegister(m.launches, m.seconds, m.ends, m.sessions, m.keepers)
+	m.cleaned(kept{})
+	reg.MustRegister(m.launches, m.seconds, m.ends, m.sessions, m.keepers, m.removed, m.freed, m.work)
 	if validity == nil {
 		validity = func() (from, until time.Time) { return time.Time{}, time.Time{} }
 	}
@@ -104,6 +113,16 @@ func (m *metrics) ended(exit keeper.Exit) {
 func (m *metrics) welcomed() {
 	if m != nil {
 		m.sessions.Inc()
+	}
+}
+
+// cleaned takes note of a clean-up.
+func (m *metrics) cleaned(k kept) {
+	if m != nil {
+		m.removed.Add(float64(k.removed))
+		m.freed.Add(float64(max(k.freed, 0)))
+		m.work.WithLabelValues("live").Set(float64(max(k.live, 0)))
+		m.work.WithLabelValues("ended").Set(float64(max(k.ended, 0)))
 	}
 }
 

@@ -103,6 +103,9 @@ func (a *agent) prepare(e effect) (keeper.StartRequest, error) {
 
 func (a *agent) startFailed(ctx context.Context, ref model.ExecutorRef, err error) {
 	a.metrics.launchFailed(outage(err))
+	if !outage(err) {
+		a.failed(ref)
+	}
 	_ = a.do(ctx, func() { a.perform(a.table.startFailed(ref, err, outage(err))) })
 }
 
@@ -163,6 +166,9 @@ func (a *agent) event(ev keeper.Event) {
 	switch {
 	case ev.Kind == keeper.EventExited && ev.Entry.Exit != nil:
 		a.metrics.ended(*ev.Entry.Exit)
+		if failedBy(*ev.Entry.Exit) {
+			a.failed(ref)
+		}
 		a.perform(a.table.exited(ref, ev.Entry.Proc.PID, *ev.Entry.Exit))
 	case ev.Kind == keeper.EventStuck:
 		a.table.stuck(ref)

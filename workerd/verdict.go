@@ -42,6 +42,11 @@ func (e *executor) verdict(x keeper.Exit) model.ExecutorReport {
 	return r
 }
 
+// failedBy reports whether a process has failed by itself.
+func failedBy(x keeper.Exit) bool {
+	return !x.LeaseOver && !x.KillRequested && (x.OOMKilled || x.Signal != 0 || x.Code != 0)
+}
+
 func lost(ref model.ExecutorRef, reason string) model.ExecutorReport {
 	return model.ExecutorReport{Ref: ref, State: model.ExecutorLost, Cause: model.CauseInfra, ExitCode: -1, Reason: reason}
 }

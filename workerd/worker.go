@@ -302,7 +302,7 @@ func (w *Worker) makeOffer(_ context.Context, p *parts) error {
 }
 
 func (w *Worker) openPrograms(_ context.Context, p *parts) (err error) {
-	p.programs, err = openProgramCache(filepath.Join(p.dir.path, programsDir), MaxProgramCacheBytes, w.log.Named("programs"), driverSource(w.dialer()))
+	p.programs, err = openProgramCache(filepath.Join(p.dir.path, programsDir), w.cfg.ProgramCacheBytes, w.log.Named("programs"), driverSource(w.dialer()))
 	return err
 }
 
@@ -341,13 +341,18 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 		return err
 	}
 	before := a.table.live()
+	for _, e := range entries { // those that ended meanwhile
+		if ref, err := model.ParseExecutorRef(e.Key); err == nil && e.Exit != nil && failedBy(*e.Exit) {
+			a.failed(ref)
+		}
+	}
 	a.adopted = a.table.attach(entries, time.Now())
 	a.heritage = Heritage{Adopted: a.table.live(), Ended: before - a.table.live()}
 	if before > 0 {
 		w.log.Info("executors of the last start", "adopted", a.heritage.Adopted, "ended_meanwhile", a.heritage.Ended)
 	}
 	p.agent = a
-	p.cleaner = &cleaner{dir: p.dir, log: w.log, clean: cleanup, owner: a}
+	p.cleaner = &cleaner{dir: p.dir, log: w.log, clean: cleanup, owner: a, report: a.metrics.cleaned, keep: retention{apps: MaxKeptApps, age: MaxKeptAge, budget: w.cfg.WorkBudgetBytes}}
 	return nil
 }
 

@@ -23,4 +23,6 @@ worker {
   resources = { gpu = ["0", "1"], fpga = "f1" }
   labels    = { zone = "a", disk = "ssd" }
   work_dir  = "/scratch/hearth"
+  work_budget = "40g"
+  program_cache = "512m"
 }
