@@ -239,7 +239,11 @@ type Worker struct {
 	MemoryMiB int64
 	// Resources are named resources with their addresses.
 	Resources model.Resources
-	// Labels are free key-value pairs shown with the worker.
+	// Discovery maps names of resources to scripts, absolute paths, that find
+	// their addresses when the worker starts.
+	Discovery map[string]string
+	// Labels are free key-value pairs shown with the worker. Applications can
+	// require or prefer them.
 	Labels map[string]string
 	// WorkDir holds the directories of executors; LoadWorker fills it in.
 	WorkDir string

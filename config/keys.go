@@ -95,6 +95,7 @@ func workerKeys(c *WorkerConfig) []key {
 		key{section: "worker", name: "cores", flag: "cores", usage: "cores to offer; 0 offers all", value: intValue(&c.Worker.Cores, 0, model.MaxCores)},
 		key{section: "worker", name: "memory", flag: "memory", usage: "memory to offer, such as 4g (default: the machine's less 1 GiB, at least half)", value: memoryValue(&c.Worker.MemoryMiB)},
 		key{section: "worker", name: "resources", flag: "resources", usage: "named resource as name=address,address, or a file that lists them; may be repeated", value: resourcesValue(&c.Worker.Resources)},
+		key{section: "worker", name: "discovery", flag: "discovery", usage: "resource whose addresses a script finds, as name=/path; it prints {\"name\": …, \"addresses\": […]} within 30 s; may be repeated", value: scriptsValue(&c.Worker.Discovery)},
 		key{section: "worker", name: "labels", flag: "label", usage: "label as name=value; may be repeated", value: labelsValue(&c.Worker.Labels)},
 		key{section: "worker", name: "work_dir", flag: "work-dir", usage: "directory of the executors' directories (default: work in the data directory)", value: stringValue(&c.Worker.WorkDir)},
 		key{section: "worker", name: "work_budget", flag: "work-budget", usage: "size of the work directory, such as 20g, from which on directories of ended applications are removed, the oldest first; 0 is no limit", value: memoryValue(&c.Worker.WorkBudgetMiB)},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,6 +36,32 @@ func labelsValue(p *map[string]string) value {
 		}
 		if len(out) > model.MaxLabels {
 			return fmt.Errorf("must be at most %d labels", model.MaxLabels)
+		}
+		*p = out
+		return nil
+	})
+}
+
+// scriptsValue keeps "name=/path" pairs.
+func scriptsValue(p *map[string]string) value {
+	return pairsValue("script", ",", func(parts []string) error {
+		out := make(map[string]string, len(parts))
+		for _, part := range parts {
+			name, path, ok := strings.Cut(part, "=")
+			name, path = strings.TrimSpace(name), strings.TrimSpace(path)
+			switch {
+			case !ok || name == "" || len(name) > model.MaxNameBytes:
+				return fmt.Errorf("must be name=/path with a name of at most %d bytes, %q is not", model.MaxNameBytes, clip(part))
+			case !filepath.IsAbs(path):
+				return fmt.Errorf("the path of the script for %q must be absolute, %q is not", clip(name), clip(path))
+			}
+			if _, twice := out[name]; twice {
+				return fmt.Errorf("%q is given twice", clip(name))
+			}
+			out[name] = path
+		}
+		if len(out) > model.MaxResourceNames {
+			return fmt.Errorf("must be at most %d scripts", model.MaxResourceNames)
 		}
 		*p = out
 		return nil

@@ -54,6 +54,52 @@ func (a *App) SetExecutors(ctx context.Context, n int) error {
 	return a.drv.setTarget(ctx, n)
 }
 
+// ExecutorRequest is how many executors there should be of each size.
+type ExecutorRequest struct {
+	// Totals are absolute numbers by profile; profiles that are not named keep
+	// theirs. Profile 0 is the size that the program asks for at the start.
+	Totals map[int]int
+	// Profiles are further sizes, by numbers of the program's choice from 1 on.
+	// One never changes; naming it again with the same size changes nothing. Cores
+	// and memory that are 0 are those of profile 0, resources are its own alone
+	// (spark-standalone 1.G).
+	Profiles map[int]model.Profile
+}
+
+// RequestExecutors asks the cluster for that many executors of each size from now
+// on (Spark's requestTotalExecutors). Totals survive masters; lowering one ends
+// nothing, and ending executors lowers none. It returns when the wish is committed,
+// not when they are there. Not with Program.Dynamic, which does it by itself.
+func (a *App) RequestExecutors(ctx context.Context, req ExecutorRequest) error {
+	if a.program.Dynamic != nil {
+		return fmt.Errorf("request executors: %w: Program.Dynamic decides how many there are", model.ErrConflict)
+	}
+	return a.drv.RequestExecutors(ctx, req)
+}
+
+// RequestExecutors is App.RequestExecutors for a driver without a Program.
+func (d *Driver) RequestExecutors(ctx context.Context, req ExecutorRequest) error {
+	app := d.app.Load()
+	if app == nil {
+		return fmt.Errorf("request executors: %w: the application is not registered", model.ErrConflict)
+	}
+	profiles := make(map[int]model.Profile, len(req.Profiles))
+	for id, p := range req.Profiles {
+		if p.Cores == 0 {
+			p.Cores = d.cfg.Spec.Profile.Cores
+		}
+		if p.MemoryMiB == 0 {
+			p.MemoryMiB = d.cfg.Spec.Profile.MemoryMiB
+		}
+		profiles[id] = p.Clone()
+	}
+	err := d.cfg.Client.SetTargets(ctx, rpc.SetTargetsRequest{App: app.App, Token: app.Token, Totals: req.Totals, Profiles: profiles})
+	if err != nil {
+		return fmt.Errorf("request executors of %s: %w", app.App, err)
+	}
+	return nil
+}
+
 // setTarget asks for a number of executors.
 func (d *Driver) setTarget(ctx context.Context, n int) error {
 	app := d.app.Load()

@@ -22,6 +22,7 @@ type standardFlags struct {
 	bind       string
 	advertise  string
 	logLevel   string
+	placing    *config.PlacingFlags
 }
 
 func bindStandard(fs *pflag.FlagSet) *standardFlags {
@@ -33,6 +34,7 @@ func bindStandard(fs *pflag.FlagSet) *standardFlags {
 	fs.IntVar(&f.cores, "executor-cores", 0, "cores of each executor (default: the program's choice, or all a worker has)")
 	fs.StringVar(&f.memory, "memory", "", "memory of each executor (default: the program's choice, or 512m)")
 	fs.IntVar(&f.maxCores, "max-cores", 0, "most cores over all executors (default: the program's choice, or the cluster's)")
+	f.placing = config.BindPlacingFlags(fs, "executor")
 	fs.StringVar(&f.program, "program", "", "absolute path where workers have this program already; one with another digest is not used")
 	fs.StringVar(&f.bind, "bind", "", "address on which executors are served (default: loopback if the masters are there, else that of the route to them)")
 	fs.StringVar(&f.advertise, "advertise", "", "host under which executors reach it (default: the bind address)")
@@ -59,6 +61,9 @@ func (f *standardFlags) apply(p *Program) error {
 			return fmt.Errorf("--memory: %w", err)
 		}
 		p.MemoryMiB = m
+	}
+	if err := f.placing.Apply(&p.Placing, &p.Resources); err != nil {
+		return err
 	}
 	if hclog.LevelFromString(f.logLevel) == hclog.NoLevel {
 		return fmt.Errorf("--log-level %q: %w: want trace, debug, info, warn or error", f.logLevel, model.ErrInvalid)

@@ -265,6 +265,7 @@ func (d *program) spec(program model.Program) model.AppSpec {
 		Profile:   model.Profile{Cores: p.ExecutorCores, MemoryMiB: p.MemoryMiB, Resources: p.Resources},
 		Executors: p.Executors, Command: model.Command{Env: p.Env}, Disconnect: p.Disconnect, Program: program,
 	}
+	p.Placing.Apply(&spec)
 	if spec.Name == "" {
 		spec.Name = d.inv.name()
 	}

@@ -31,6 +31,8 @@ type Program struct {
 	// Resources are what an executor needs besides, such as {"gpu": 1}; see
 	// ExecutorEnv.Resources.
 	Resources map[string]int
+	// Placing is with whom the application waits and where its executors may go.
+	Placing model.Placing
 	// MaxCores bounds the cores over all executors; 0 = the cluster's default.
 	MaxCores int
 	// CoresPerTask is how many of an executor's cores one call takes; 0 = 1.

@@ -42,6 +42,10 @@ type Options struct {
 	// Jobs is the most tasks at once; 0 = what is granted.
 	Jobs      int
 	MemoryMiB int64 // of an executor; 0 = DefaultMemoryMiB
+	// Resources are what each executor needs besides; Placing is with whom it is
+	// waited and where executors may go.
+	Resources map[string]int
+	Placing   model.Placing
 
 	// KeepOrder prints output in the order of the inputs.
 	KeepOrder bool

@@ -54,6 +54,8 @@ func (r *runner) spec() model.AppSpec {
 	if r.p.Cores > 1 {
 		spec.Profile.Cores = r.p.Cores
 	}
+	spec.Profile.Resources = r.p.Resources
+	r.p.Placing.Apply(&spec)
 	return spec
 }
 

@@ -28,7 +28,8 @@ const (
 	EnvLocalDirs      = "HEARTH_LOCAL_DIRS" // separated by commas
 	EnvLogURLStdout   = "HEARTH_LOG_URL_STDOUT"
 	EnvLogURLStderr   = "HEARTH_LOG_URL_STDERR"
-	EnvResourcePrefix = "HEARTH_RESOURCE_" // followed by the name in upper case; addresses separated by commas
+	EnvResourcesFile  = "HEARTH_RESOURCES_FILE" // in the form of Spark's; only if there are any
+	EnvResourcePrefix = "HEARTH_RESOURCE_"      // followed by the name in upper case; addresses separated by commas
 
 	envPrefix = "HEARTH_"
 )
@@ -60,6 +61,9 @@ func (l *launcher) prepare(o *model.LaunchOrder, masters []string) (keeper.Start
 		return keeper.StartRequest{}, err
 	}
 	if err := writeFiles(dir, o.Secret, o.Spec.Files); err != nil {
+		return keeper.StartRequest{}, fmt.Errorf("prepare %s: %w", o.Ref, err)
+	}
+	if err := writeResources(dir, o); err != nil {
 		return keeper.StartRequest{}, fmt.Errorf("prepare %s: %w", o.Ref, err)
 	}
 	if len(o.MasterAddr) > 0 {
@@ -169,6 +173,9 @@ func (l *launcher) environment(o *model.LaunchOrder, dir string, masters []strin
 	if l.logURL != "" {
 		env[EnvLogURLStdout] = l.logURL + logPath(o.Ref, "stdout")
 		env[EnvLogURLStderr] = l.logURL + logPath(o.Ref, "stderr")
+	}
+	if len(o.Resources) > 0 {
+		env[EnvResourcesFile] = filepath.Join(dir, resourcesFile)
 	}
 	for name, addrs := range o.Resources {
 		env[EnvResourcePrefix+envName(name)] = strings.Join(addrs, ",")

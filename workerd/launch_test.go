@@ -51,7 +51,7 @@ func TestALaunchedProcessGetsWhatIsPromised(t *testing.T) {
 		"HEARTH_LOCAL_DIRS=" + filepath.Join(w.path, string(app1), "scratch"),
 		"HEARTH_LOG_URL_STDERR=http://h:1/logs/" + string(app1) + "/3/stderr",
 		"HEARTH_LOG_URL_STDOUT=http://h:1/logs/" + string(app1) + "/3/stdout",
-		"HEARTH_MASTERS=m1:1,m2:2", "HEARTH_MEMORY_MIB=512", "HEARTH_RESOURCE_FPGA_X=a", "HEARTH_RESOURCE_GPU=0,1",
+		"HEARTH_MASTERS=m1:1,m2:2", "HEARTH_MEMORY_MIB=512", "HEARTH_RESOURCES_FILE=" + filepath.Join(dir, resourcesFile), "HEARTH_RESOURCE_FPGA_X=a", "HEARTH_RESOURCE_GPU=0,1",
 		"HEARTH_SECRET_FILE=" + filepath.Join(dir, secretFile), "HEARTH_WORKER_ID=worker-20261130061500-00000000",
 		"LANG=de", "PATH=/bin",
 	}
@@ -62,7 +62,7 @@ func TestALaunchedProcessGetsWhatIsPromised(t *testing.T) {
 		t.Errorf("request %+v", got)
 	}
 	for path, mode := range map[string]os.FileMode{
-		"": 0o700, secretFile: 0o600, "bin/run.sh": 0o750, "conf": 0o400, "../scratch": 0o700, "..": 0o700,
+		"": 0o700, secretFile: 0o600, resourcesFile: 0o600, "bin/run.sh": 0o750, "conf": 0o400, "../scratch": 0o700, "..": 0o700,
 	} {
 		info, err := os.Stat(filepath.Join(dir, path))
 		if err != nil || info.Mode().Perm() != mode {

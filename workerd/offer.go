@@ -66,16 +66,11 @@ func (h host) memoryMiB(wanted int64) (amount, error) {
 	if wanted > 0 {
 		return amount{wanted, "as configured"}, nil
 	}
-	total, err := h.memTotalMiB()
+	all, err := h.totalMemory()
 	if err != nil {
 		return amount{}, err
 	}
-	what := "the machine's memory"
-	for _, g := range h.cgroups("memory") {
-		if limit, ok := g.memoryLimitMiB(); ok && limit < total {
-			total, what = limit, "the memory limit of cgroup "+g.name
-		}
-	}
+	total, what := all.value, all.origin
 	if total < 1 {
 		return amount{}, fmt.Errorf("%s is below 1 MiB: say how much to offer", what)
 	}
@@ -83,6 +78,21 @@ func (h host) memoryMiB(wanted int64) (amount, error) {
 		return amount{rest, fmt.Sprintf("%s (%d MiB) less 1 GiB", what, total)}, nil
 	}
 	return amount{max(1, total/2), fmt.Sprintf("half of %s (%d MiB)", what, total)}, nil
+}
+
+// totalMemory is what the machine has, or the narrowest cgroup.
+func (h host) totalMemory() (amount, error) {
+	total, err := h.memTotalMiB()
+	if err != nil {
+		return amount{}, err
+	}
+	a := amount{total, "the machine's memory"}
+	for _, g := range h.cgroups("memory") {
+		if limit, ok := g.memoryLimitMiB(); ok && limit < a.value {
+			a = amount{limit, "the memory limit of cgroup " + g.name}
+		}
+	}
+	return a, nil
 }
 
 func (h host) memTotalMiB() (int64, error) {

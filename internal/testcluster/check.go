@@ -175,7 +175,7 @@ func (c *Cluster) balancedWorker(v *fsm.View, w *Worker) error {
 		switch rec, ok := v.Worker(w.ID()); {
 		case !ok:
 			errs = append(errs, fmt.Errorf("%s is not registered", w.Host))
-		case rec.State != model.WorkerAlive:
+		case !rec.State.Up():
 			errs = append(errs, fmt.Errorf("%s is %s (%s)", w.Host, rec.State, rec.StateReason))
 		}
 	}

@@ -21,6 +21,8 @@ type runFlags struct {
 	opts   run.Options
 	memory string
 	halt   string
+
+	placing *config.PlacingFlags
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -60,6 +62,7 @@ func (f *runFlags) bind(cmd *cobra.Command) {
 	fs.IntVar(&f.opts.Cores, "cores", 1, "cores of each task")
 	fs.IntVarP(&f.opts.Jobs, "jobs", "j", 0, "most tasks at once (default: as many as the cluster grants)")
 	fs.StringVar(&f.memory, "memory", "512m", "memory of each executor")
+	f.placing = config.BindPlacingFlags(fs, "executor")
 	fs.BoolVarP(&f.opts.KeepOrder, "keep-order", "k", false, "print output in the order of the inputs")
 	fs.IntVar(&f.opts.Retries, "retries", 0, "run a failed task again, up to so many times")
 	fs.DurationVar(&f.opts.Timeout, "timeout", 0, "end a task that runs longer (default: no limit)")
@@ -88,6 +91,9 @@ func (f *runFlags) options(s Streams, args []string) error {
 	}
 	if f.opts.Halt, err = run.ParseHalt(f.halt); err != nil {
 		errs = append(errs, wrapFlag("--halt", err))
+	}
+	if err := f.placing.Apply(&f.opts.Placing, &f.opts.Resources); err != nil {
+		errs = append(errs, err)
 	}
 	f.opts.User, f.opts.Environ = userName(), s.Env
 	if len(errs) > 0 {

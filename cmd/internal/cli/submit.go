@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ type submitFlags struct {
 	executorCores int
 	maxCores      int
 	memory        string
-	resources     []string
+	placing       *config.PlacingFlags
 	env           []string
 	chdir         string
 	files         []string
@@ -80,7 +79,7 @@ func (f *submitFlags) bind(cmd *cobra.Command) {
 	fs.IntVar(&f.executorCores, "executor-cores", 1, "the same as --cores")
 	fs.IntVar(&f.maxCores, "max-cores", 0, "most cores over all copies (default: the cluster's default_cores)")
 	fs.StringVar(&f.memory, "memory", "512m", "memory of each copy")
-	fs.StringArrayVar(&f.resources, "resource", nil, "named resource of each copy, NAME=AMOUNT (repeatable)")
+	f.placing = config.BindPlacingFlags(fs, "copy")
 	fs.StringArrayVar(&f.env, "env", nil, "environment of the copies, NAME=VALUE or NAME to pass yours on (repeatable)")
 	fs.StringVar(&f.chdir, "chdir", "", "absolute working directory on the worker (default: a directory of the copy's own)")
 	fs.StringArrayVar(&f.files, "file", nil, "file to put into each copy's directory, PATH or PATH:NAME (repeatable)")
@@ -125,8 +124,9 @@ func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.
 	}
 	memory, err := config.ParseMemory(f.memory)
 	fail(wrapFlag("--memory", err))
-	resources, err := parseResources(f.resources)
-	fail(err)
+	var place model.Placing
+	var resources map[string]int
+	fail(f.placing.Apply(&place, &resources))
 	env, err := passEnv(f.env, s.Env)
 	fail(err)
 	files, err := readFiles(f.files)
@@ -139,6 +139,7 @@ func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.
 		Files:   files, Completions: f.completions, Restart: model.Restart(f.restart),
 		MaxRuntimeMilli: f.maxRuntime.Milliseconds(), Disconnect: model.DisconnectPolicy(f.disconnect),
 	}
+	place.Apply(&spec)
 	if spec.Name == "" {
 		spec.Name = filepath.Base(argv[0])
 	}
@@ -174,16 +175,7 @@ func parseResources(list []string) (map[string]int, error) {
 	if len(list) == 0 {
 		return nil, nil //nolint:nilnil // no resources is the normal case
 	}
-	out := make(map[string]int, len(list))
-	for _, r := range list {
-		name, amount, ok := strings.Cut(r, "=")
-		n, err := strconv.Atoi(amount)
-		if !ok || name == "" || err != nil || n < 1 {
-			return nil, fmt.Errorf("--resource %q: want NAME=AMOUNT with an amount of at least 1", r)
-		}
-		out[name] = n
-	}
-	return out, nil
+	return config.ParseAmounts(list)
 }
 
 // passEnv resolves NAME to the caller's own value; NAME=VALUE stays.
