@@ -29,6 +29,8 @@ type Config struct {
 	Cores     int
 	MemoryMiB int64
 	Resources model.Resources
+	// Discovery maps names of resources to scripts that find their addresses.
+	Discovery map[string]string
 	Labels    map[string]string
 	// DataDir holds identity, fence and journal; WorkDir the executors' directories, "" means
 	// "work" in DataDir. Both are locked while the worker runs.
@@ -96,6 +98,7 @@ func FromConfig(c config.WorkerConfig, version string) Config {
 		Cores:     c.Worker.Cores,
 		MemoryMiB: c.Worker.MemoryMiB,
 		Resources: c.Worker.Resources.Clone(),
+		Discovery: maps.Clone(c.Worker.Discovery),
 		Labels:    maps.Clone(c.Worker.Labels),
 		DataDir:   c.DataDir,
 		WorkDir:   c.Worker.WorkDir,

@@ -276,7 +276,7 @@ func (w *Worker) gossipOn(p *parts, port int) (err error) {
 	return p.gossip.Start()
 }
 
-func (w *Worker) makeOffer(_ context.Context, p *parts) error {
+func (w *Worker) makeOffer(ctx context.Context, p *parts) error {
 	host := thisHost()
 	cores := host.cores(w.cfg.Cores)
 	memory, err := host.memoryMiB(w.cfg.MemoryMiB)
@@ -285,8 +285,20 @@ func (w *Worker) makeOffer(_ context.Context, p *parts) error {
 	}
 	w.log.Info("offering cores", "cores", cores.value, "origin", cores.origin)
 	w.log.Info("offering memory", "memory_mib", memory.value, "origin", memory.origin)
-	for name, addrs := range w.cfg.Resources {
-		w.log.Info("offering resource", "resource", name, "addresses", addrs, "origin", "as configured")
+	resources, err := discover(ctx, w.cfg.Resources, w.cfg.Discovery, w.deps.Environ)
+	if err != nil {
+		return err
+	}
+	for name, addrs := range resources {
+		origin := "as configured"
+		if script, found := w.cfg.Discovery[name]; found {
+			origin = "found by " + script
+		}
+		w.log.Info("offering resource", "resource", name, "addresses", addrs, "origin", origin)
+	}
+	total, err := host.totalMemory()
+	if err != nil {
+		w.log.Warn("the machine's memory is not shown", "err", err)
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -296,7 +308,8 @@ func (w *Worker) makeOffer(_ context.Context, p *parts) error {
 		Hostname: hostname,
 		GRPCAddr: w.advertised(p.grpcL), SerfAddr: p.gossip.AdvertiseAddr(), HTTPAddr: w.advertised(p.httpL),
 		Cores: int(cores.value), MemoryMiB: memory.value,
-		Resources: w.cfg.Resources.Clone(), Labels: w.cfg.Labels, Version: w.cfg.Version,
+		Resources: resources, Labels: w.cfg.Labels, Version: w.cfg.Version,
+		CoresTotal: int(host.cores(0).value), MemoryTotalMiB: total.value,
 	}
 	return nil
 }
