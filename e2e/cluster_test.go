@@ -77,6 +77,7 @@ type cluster struct {
 	markers    map[string]bool // environment entries of processes of this cluster
 	noQuorum   bool            // too few masters live for the checks at the end
 	preset     string          // of masters that are started again; "" = the default one
+	workerArgs []string        // more flags of workers that are started again
 	stopped    bool
 }
 
@@ -199,6 +200,7 @@ func (c *cluster) launchOn(t testing.TB, old *node, grpcPort, raftPort, serfPort
 		args = append(args, "--raft-port", raftPort, "--bootstrap-expect", s[1], "--join", strings.Join(join, ","))
 	} else {
 		args = append(args, "--masters", c.masterList, "--join", strings.Join(join, ","), "--cores", s[5], "--memory", s[7])
+		args = append(args, c.workerArgs...)
 	}
 	cmd := exec.Command(c.binary, append(args, c.tlsArgs(old)...)...)
 	cmd.Env = ownEnv("DEMO_OF_HEARTH=" + c.dir)
