@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -129,7 +131,7 @@ func (w *world) finalApp(view *fsm.View, x *why.Explainer, name string) App {
 	})
 	if !a.State.Terminal() {
 		if y := x.App(a); y.Waiting {
-			out.Why = y.Text
+			out.Why = w.inItsWords(y.Text)
 		}
 	}
 	return out
@@ -145,9 +147,21 @@ func (w *world) finalDriver(view *fsm.View, x *why.Explainer, name string) Drive
 	}
 	out := Driver{Driver: name, State: d.State, Worker: d.Worker}
 	if d.State.Queued() {
-		out.Worker, out.Why = "", x.Driver(d).Text
+		out.Worker, out.Why = "", w.inItsWords(x.Driver(d).Text)
 	}
 	return out
+}
+
+// inItsWords puts what the scenario calls things in the place of ids.
+func (w *world) inItsWords(text string) string {
+	if w.words == nil {
+		var pairs []string
+		for _, id := range slices.Backward(slices.Sorted(maps.Keys(w.names))) { // the longer of two before its beginning
+			pairs = append(pairs, id, w.names[id])
+		}
+		w.words = strings.NewReplacer(pairs...)
+	}
+	return w.words.Replace(text)
 }
 
 // inOrder is what is used of each resource, in the order in which it is

@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -36,6 +37,7 @@ type world struct {
 	apps    map[string]model.AppID
 	drivers map[string]model.DriverID
 	names   map[string]string // what the scenario calls an id of the state
+	words   *strings.Replacer // ids by names; made at the end
 	// order of submission; the state forgets what ended long ago.
 	appOrder, driverOrder []string
 	ended                 map[string]Driver // drivers, by name
