@@ -40,6 +40,7 @@ const (
 	keyExpect       = "b"
 	keyBootstrapped = "d"
 	keyVersion      = "v"
+	keyMemoryUsed   = "m"
 )
 
 // Bounds of what the encoding adds to the text of the tags: serf's magic byte and the map header, and the headers of one
@@ -67,6 +68,8 @@ type Tags struct {
 	Bootstrapped bool
 	// Version is the version of its program.
 	Version string
+	// MemoryUsedMiB is what is in use on a worker's machine, by whomever, of what the worker may use; 0: not known.
+	MemoryUsedMiB uint64
 }
 
 // Validate reports the first field that breaks a rule, or that the whole exceeds [MaxTagBytes].
@@ -98,6 +101,7 @@ func encodeTags(t Tags) (map[string]string, error) {
 		put(keyBootstrapped, "1")
 	}
 	put(keyVersion, t.Version)
+	put(keyMemoryUsed, strconv.FormatUint(t.MemoryUsedMiB, 10))
 	size := tagMapOverhead
 	for key, value := range tags {
 		size += len(key) + len(value) + tagPairOverhead
@@ -130,6 +134,7 @@ func decodeTags(id string, tags map[string]string) (Tags, error) {
 		{keyEpochID, 16, &t.Cluster.EpochID},
 		{keyIncarnation, 10, &t.Incarnation},
 		{keyExpect, 10, &expect},
+		{keyMemoryUsed, 10, &t.MemoryUsedMiB},
 	}
 	for _, n := range numbers {
 		text, ok := tags[n.key]
@@ -178,6 +183,9 @@ func (t Tags) check() error {
 	}
 	if t.BootstrapExpect < 0 || t.BootstrapExpect > MaxBootstrapExpect {
 		return fmt.Errorf("bootstrap expect %d: want 0 to %d", t.BootstrapExpect, MaxBootstrapExpect)
+	}
+	if t.MemoryUsedMiB > model.MaxMemoryMiB {
+		return fmt.Errorf("%d MiB in use: limit %d", t.MemoryUsedMiB, int64(model.MaxMemoryMiB))
 	}
 	for _, a := range []struct{ name, addr string }{
 		{"gRPC address", t.GRPCAddr}, {"Raft address", t.RaftAddr}, {"HTTP address", t.HTTPAddr},

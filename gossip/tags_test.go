@@ -16,7 +16,7 @@ func fullTags() Tags {
 		Role: RoleMaster, ID: "master-0123456789abcdef",
 		Cluster:  model.ClusterIdentity{ID: "c0ffee00-1111-2222-3333-444455556666", Epoch: 3, EpochID: ^uint64(0)},
 		GRPCAddr: "m1.example.org:7070", RaftAddr: "[fd00::1]:7071", HTTPAddr: "10.0.0.1:8080",
-		Incarnation: 17, BootstrapExpect: 3, Bootstrapped: true, Version: "v1.2.3-rc.1+abcdef",
+		Incarnation: 17, BootstrapExpect: 3, Bootstrapped: true, Version: "v1.2.3-rc.1+abcdef", MemoryUsedMiB: 9216,
 	}
 }
 
@@ -56,6 +56,7 @@ func TestBadTagsAreRefusedBothWays(t *testing.T) {
 		"an epoch without cluster":  {func(t *Tags) { t.Cluster.ID = "" }, "epoch"},
 		"an address without port":   {func(t *Tags) { t.GRPCAddr = "host" }, "gRPC address"},
 		"an address without host":   {func(t *Tags) { t.RaftAddr = ":1" }, "Raft address"},
+		"more memory than can be":   {func(t *Tags) { t.MemoryUsedMiB = model.MaxMemoryMiB + 1 }, "MiB in use"},
 		"a named port":              {func(t *Tags) { t.HTTPAddr = "h:http" }, "HTTP address"},
 		"a long address":            {func(t *Tags) { t.HTTPAddr = strings.Repeat("a", MaxAddrBytes) + ":1" }, "HTTP address"},
 		"a negative expectation":    {func(t *Tags) { t.BootstrapExpect = -1 }, "bootstrap expect"},

@@ -64,9 +64,17 @@ func (s clusterService) RegisterApp(ctx context.Context, call rpc.CallInfo, spec
 	if err := spec.Validate(); err != nil {
 		return rpc.RegisterAppReply{}, err
 	}
-	res, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_RegisterApp{RegisterApp: &replogv1.RegisterApp{
-		Spec: fsm.SpecToProto(spec), Token: randomHex(16),
-	}}})
+	if !s.m.takesCommands() {
+		return rpc.RegisterAppReply{}, s.m.notLeader()
+	}
+	cmd, err := submissionCommand(call, rpc.Submission{RequestID: call.RequestID, Base: call.Base, Spec: spec})
+	if err != nil {
+		return rpc.RegisterAppReply{}, err
+	}
+	res, err := s.m.register(ctx, cmd)
+	if err == nil {
+		err = res.Err()
+	}
 	if err != nil {
 		return rpc.RegisterAppReply{}, fmt.Errorf("register application %q: %w", spec.Name, err)
 	}
@@ -198,7 +206,7 @@ func findApp(v *fsm.View, id string) (*model.App, error) {
 // Workers lists workers from this replica.
 func (s clusterService) Workers(context.Context) (rpc.WorkersReply, error) {
 	v := s.m.fsm.View()
-	return rpc.WorkersReply{Staleness: s.m.staleness(v), Workers: workerViews(v)}, nil
+	return rpc.WorkersReply{Staleness: s.m.staleness(v), Workers: s.m.workerViews(v)}, nil
 }
 
 // WaitApp answers when the application has changed or ended.

@@ -50,7 +50,7 @@ func (m *Master) clusterViewAt(v *fsm.View) (model.ClusterView, error) {
 		Staleness: m.staleness(v),
 		StateHash: v.HashString(),
 		Masters:   masters,
-		Workers:   workerViews(v),
+		Workers:   m.workerViews(v),
 		Apps:      []model.AppView{},
 		EndedApps: v.CountEnded(),
 		Alarms:    m.alarms.list(),
@@ -102,6 +102,24 @@ func (m *Master) masterViews(v *fsm.View) ([]model.MasterView, error) {
 	return out, nil
 }
 
+// workerViews lists the workers with what is in use on their machines, as gossip
+// tells it.
+func (m *Master) workerViews(v *fsm.View) []model.WorkerView {
+	used := make(map[model.WorkerID]uint64)
+	for _, mb := range m.goss.Members() {
+		if mb.Role == gossip.RoleWorker && mb.Tags.MemoryUsedMiB > 0 {
+			used[model.WorkerID(mb.ID)] = mb.Tags.MemoryUsedMiB
+		}
+	}
+	out := workerViews(v)
+	for i := range out {
+		if mib, known := used[out[i].ID]; known && out[i].Active {
+			out[i].MemoryHostUsedMiB = int64(mib)
+		}
+	}
+	return out
+}
+
 func workerViews(v *fsm.View) []model.WorkerView {
 	out := []model.WorkerView{}
 	v.Workers(func(w *model.Worker) bool {
@@ -126,6 +144,9 @@ func workerViews(v *fsm.View) []model.WorkerView {
 
 // withFree adds what can be placed on the worker now.
 func withFree(w *model.Worker, view model.WorkerView) model.WorkerView {
+	if w.Overcommitted && view.Reason == "" {
+		view.Reason = "its executors hold more than it has offered since its last start: nothing new until they have ended"
+	}
 	if w.State == model.WorkerAlive && !w.Overcommitted {
 		view.CoresFree, view.MemoryFreeMiB = max(0, view.Cores-view.CoresUsed), max(0, view.MemoryMiB-view.MemoryUsedMiB)
 	}

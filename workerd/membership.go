@@ -49,6 +49,17 @@ func (m *membership) changed(cluster model.ClusterIdentity, incarnation uint64) 
 	}
 }
 
+// uses gives the tags what is in use on the machine. Never blocks.
+func (m *membership) uses(memoryMiB int64) {
+	m.tagsMu.Lock()
+	m.tags.MemoryUsedMiB = uint64(max(0, memoryMiB))
+	m.tagsMu.Unlock()
+	select {
+	case m.news <- struct{}{}:
+	default:
+	}
+}
+
 // run gossips until ctx ends, and then says goodbye unless the worker stays.
 func (m *membership) run(ctx context.Context) error {
 	var parts sync.WaitGroup

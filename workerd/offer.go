@@ -5,7 +5,6 @@ package workerd
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -95,24 +94,7 @@ func (h host) totalMemory() (amount, error) {
 	return a, nil
 }
 
-func (h host) memTotalMiB() (int64, error) {
-	b, err := os.ReadFile(filepath.Join(h.root, "proc/meminfo"))
-	if err != nil {
-		return 0, fmt.Errorf("find out the machine's memory: %w", err)
-	}
-	for line := range strings.Lines(string(b)) {
-		rest, ok := strings.CutPrefix(line, "MemTotal:")
-		if !ok {
-			continue
-		}
-		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("find out the machine's memory: %w", err)
-		}
-		return kib / kibPerMiB, nil
-	}
-	return 0, errors.New("find out the machine's memory: no MemTotal in /proc/meminfo")
-}
+func (h host) memTotalMiB() (int64, error) { return h.memInfoMiB("MemTotal") }
 
 // cgroup is one directory of limits.
 type cgroup struct {

@@ -167,6 +167,9 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	group.Add("gRPC server", p.server.Run, nil)
 	group.Add("gossip", p.members.run, nil)
 	group.Add("cleaner", p.cleaner.run, nil)
+	if w.deps.Network == nil { // else the machine is pretended
+		group.Add("host memory", w.hostMemory(&p).run, nil)
+	}
 	// Last, so that it stops first: it says goodbye while everything else still works.
 	group.Add("agent", func(ctx context.Context) error { return p.agent.run(ctx, p.sessions.run) }, nil)
 	err = group.Run(ctx)
@@ -413,4 +416,11 @@ func (w *Worker) announce(p *parts) {
 	w.log.Info("worker started", "incarnation", p.id.incarnation, "grpc", w.grpc, "serf", w.serf, "http", w.http,
 		"work_dir", p.dir.path)
 	close(w.ready)
+}
+
+func (w *Worker) hostMemory(p *parts) *hostMemory {
+	return &hostMemory{
+		log: w.log, host: thisHost(), total: p.offer.MemoryTotalMiB, offered: p.offer.MemoryMiB,
+		granted: p.agent.grantedMemory, tell: p.members.uses,
+	}
 }

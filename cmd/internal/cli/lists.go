@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,18 +82,29 @@ func orEmpty[T any](s []T) []T {
 }
 
 func newWorkers(s Streams) *cobra.Command {
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "workers",
 		Short: "List workers with what they offer and what is used",
-		Args:  cobra.NoArgs,
+		Long: "Lists workers. --wide shows of their memory, in MiB, what the machine has, what of it is not\n" +
+			"offered, what is offered, what of that is granted, and what is in use on the machine by\n" +
+			"whomever; and resources, labels and drains.",
+		Example: "  hearth workers --wide",
+		Args:    cobra.NoArgs,
 	}
+	cmd.Flags().BoolVar(&wide, "wide", false, "all five numbers of memory, resources, labels and drains too")
 	return question(s, cmd, func(ctx context.Context, c *session, _ []string) (any, func(io.Writer) error, error) {
 		r, err := c.Workers(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		v := workersView{Version: model.ViewVersion, Staleness: r.Staleness, Workers: orEmpty(r.Workers)}
-		return v, func(w io.Writer) error { return workersTable(w, v.Workers) }, nil
+		return v, func(w io.Writer) error {
+			if wide {
+				return offersTable(w, v.Workers)
+			}
+			return workersTable(w, v.Workers)
+		}, nil
 	})
 }
 
@@ -120,6 +134,9 @@ func appTable(w io.Writer, v model.AppView) error {
 	_, _ = fmt.Fprintf(w, "cores       %d granted, %s\n", v.Cores, atMost(v.CoresMax))
 	_, _ = fmt.Fprintf(w, "executors   %d live, %d running, target %s, %d MiB each\n", v.Live, v.Running, target(v.Target), v.MemoryMiB)
 	_, _ = fmt.Fprintf(w, "disconnect  %s\n", orDash(v.Disconnect))
+	for _, line := range appExtras(v) {
+		_, _ = fmt.Fprintln(w, line)
+	}
 	if v.Completions > 0 {
 		_, _ = fmt.Fprintf(w, "completed   %d of %d\n", v.Completed, v.Completions)
 	}
@@ -136,6 +153,59 @@ func appTable(w io.Writer, v model.AppView) error {
 		t.row(e.ID, e.State, e.Worker, e.Cores, e.PID, code, e.Signal, e.Reason)
 	}
 	return t.flush()
+}
+
+// appExtras are the lines about what only some applications have.
+func appExtras(v model.AppView) []string {
+	var out []string
+	add := func(name, format string, args ...any) {
+		out = append(out, fmt.Sprintf("%-12s", name)+fmt.Sprintf(format, args...))
+	}
+	if v.Queue != "" && v.Queue != model.QueueDefault {
+		add("queue", "%s", v.Queue)
+	}
+	if v.MinExecutors > 1 {
+		add("gang", "%d executors together or none", v.MinExecutors)
+	}
+	if len(v.Require) > 0 {
+		add("requires", "%s", pairs(v.Require))
+	}
+	if len(v.Prefer) > 0 {
+		add("prefers", "%s", pairs(v.Prefer))
+	}
+	if v.Driver != "" {
+		add("driver", "%s", v.Driver)
+	}
+	if v.MaxRuntimeMilli > 0 {
+		add("max runtime", "%s", model.FormatMilli(v.MaxRuntimeMilli))
+	}
+	if v.Program != "" {
+		add("program", "sha256:%s, %d bytes%s", v.Program, v.ProgramBytes, at(v.ProgramPath))
+	}
+	if len(v.EndedExecutors) > 0 {
+		var counts []string
+		for _, cause := range slices.Sorted(maps.Keys(v.EndedExecutors)) {
+			counts = append(counts, fmt.Sprintf("%d %s", v.EndedExecutors[cause], cause))
+		}
+		add("ended by", "%s", strings.Join(counts, ", "))
+	}
+	return out
+}
+
+func at(path string) string {
+	if path == "" {
+		return ""
+	}
+	return ", on workers at " + path
+}
+
+// pairs writes labels as they are given.
+func pairs(labels map[string]string) string {
+	list := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+labels[name])
+	}
+	return strings.Join(list, ", ")
 }
 
 func atMost(cores int) string {

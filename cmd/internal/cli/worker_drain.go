@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,4 +220,44 @@ func newWorkerDecommission(s Streams) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// offersTable lists workers with the five numbers of their memory (AC-10): what
+// the machine has, what of it is not offered, what is offered, what of that is
+// granted, and what is in use there by whomever.
+func offersTable(w io.Writer, workers []model.WorkerView) error {
+	t := newTable(w, "WORKER", "STATE", "HOST", "CORES", "TOTAL MIB", "RESERVED", "OFFERED", "GRANTED", "HOST USED", "EXECUTORS", "RESOURCES", "LABELS", "REASON")
+	for _, x := range workers {
+		total, used := "", ""
+		if x.MemoryTotalMiB > 0 {
+			total = strconv.FormatInt(x.MemoryTotalMiB, 10)
+		}
+		if x.MemoryHostUsedMiB >= 0 {
+			used = strconv.FormatInt(x.MemoryHostUsedMiB, 10)
+		}
+		reason := x.Reason
+		if x.Drain != nil {
+			reason = "drained " + drainWords(*x.Drain)
+		}
+		t.row(x.ID, x.State, x.Hostname, fmt.Sprintf("%d/%d", x.CoresUsed, x.Cores),
+			total, x.MemoryReservedMiB, x.MemoryMiB, x.MemoryUsedMiB, used, x.Executors, resourceWords(x), labelWords(x.Labels), reason)
+	}
+	return t.flush()
+}
+
+// resourceWords are the named resources as used/offered.
+func resourceWords(x model.WorkerView) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {
+		words = append(words, fmt.Sprintf("%s=%d/%d", name, len(x.ResourcesUsed[name]), len(x.Resources[name])))
+	}
+	return strings.Join(words, ",")
+}
+
+func labelWords(labels map[string]string) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		words = append(words, name+"="+labels[name])
+	}
+	return strings.Join(words, ",")
 }
