@@ -29,6 +29,10 @@ type Config struct {
 	Principal string
 	// Token says what the caller may do, where a cluster asks for that.
 	Token model.Secret
+	// Driver and Attempt are the driver in cluster mode that this program is part
+	// of (DriverFromEnv): what it registers ends with that. "" = none.
+	Driver  model.DriverID
+	Attempt int
 }
 
 // maxConns bounds open connections: every seed and a few hints.

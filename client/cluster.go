@@ -62,6 +62,7 @@ func (c *Client) RegisterApp(ctx context.Context, spec model.AppSpec) (rpc.Regis
 // RegisterAppWithID registers an application. Calls with the same request id
 // get the same application, whoever makes them.
 func (c *Client) RegisterAppWithID(ctx context.Context, requestID string, spec model.AppSpec) (rpc.RegisterAppReply, error) {
+	spec = c.owned(spec)
 	var out rpc.RegisterAppReply
 	err := c.mutate(ctx, "register application "+spec.Name, requestID,
 		func(ctx context.Context, svc rpc.ClusterService, info rpc.CallInfo) (err error) {

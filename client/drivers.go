@@ -3,10 +3,37 @@ package client
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
+
+// DriverFromEnv is the driver in cluster mode that a process with this
+// environment is, or was started by: what a worker gives its drivers. "" = none.
+func DriverFromEnv(env []string) (id model.DriverID, attempt int) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "HEARTH_DRIVER_ID="); ok {
+			id = model.DriverID(v)
+		}
+		if v, ok := strings.CutPrefix(kv, "HEARTH_DRIVER_ATTEMPT="); ok {
+			attempt, _ = strconv.Atoi(v) // not a number: 0, which is no attempt
+		}
+	}
+	if _, err := id.Number(); err != nil || attempt < 1 {
+		return "", 0
+	}
+	return id, attempt
+}
+
+// owned says on an application which driver in cluster mode registers it.
+func (c *Client) owned(spec model.AppSpec) model.AppSpec {
+	if spec.Driver == "" {
+		spec.Driver, spec.Attempt = c.cfg.Driver, c.cfg.Attempt
+	}
+	return spec
+}
 
 // SubmitDriver submits a driver in cluster mode under a new request id. The
 // answer says nothing about its start.

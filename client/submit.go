@@ -26,7 +26,7 @@ const SubmitWindow = 16
 func (c *Client) RegisterApps(ctx context.Context, specs []model.AppSpec) []rpc.SubmissionVerdict {
 	subs := make([]rpc.Submission, len(specs))
 	for i := range specs {
-		subs[i] = rpc.Submission{RequestID: c.NewRequestID(), Spec: specs[i]}
+		subs[i] = rpc.Submission{RequestID: c.NewRequestID(), Spec: c.owned(specs[i])}
 	}
 	out := make([]rpc.SubmissionVerdict, len(subs))
 	window := make(chan struct{}, SubmitWindow)

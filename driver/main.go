@@ -181,7 +181,8 @@ func (d *program) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return CodeUsage, err
 	}
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token, Logger: d.log})
+	owner, attempt := client.DriverFromEnv(d.inv.Env)
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token, Logger: d.log, Driver: owner, Attempt: attempt})
 	if err != nil {
 		return CodeUsage, err
 	}

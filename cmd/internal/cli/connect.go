@@ -52,7 +52,8 @@ func (f *clusterFlags) connect(cmd *cobra.Command, s Streams) (*session, error) 
 	if err != nil {
 		return nil, &codedError{code: exitUsage, err: err}
 	}
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName(), Token: token})
+	driver, attempt := client.DriverFromEnv(s.Env)
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName(), Token: token, Driver: driver, Attempt: attempt})
 	if err != nil {
 		return nil, err
 	}

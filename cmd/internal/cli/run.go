@@ -121,7 +121,8 @@ func (f *runFlags) run(cmd *cobra.Command, s Streams, args []string) error {
 	if err != nil {
 		return &codedError{code: run.CodeUsage, err: err}
 	}
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token})
+	owner, attempt := client.DriverFromEnv(s.Env)
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: source.Client(), Principal: userName(), Token: token, Driver: owner, Attempt: attempt})
 	if err != nil {
 		return &codedError{code: run.CodeUsage, err: err}
 	}
