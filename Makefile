@@ -99,6 +99,10 @@ sim-full: ## simulations with the full counts of the field reports, which take l
 		-count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
 	HEARTH_SIM_FULL=1 $(GO) test -run 'TestGO0|TestPR07' -count=1 -timeout $(SIM_FULL_TIMEOUT) ./gossip ./workerd/keeper
 
+.PHONY: cases-full
+cases-full: ## simulations of scheduling, books and processes with the full counts of the field reports
+	HEARTH_SIM_FULL=1 HEARTH_SIM_SEEDS=1 $(GO) test -run '^TestSim(SC|AC|PR18|PR20)' -count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
+
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with
 # other seeds.
@@ -334,11 +338,14 @@ bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
 # --- the scheduler against the rules -------------------------------------------
 
 STATES ?= 100000
+# Runs of random entries for the state: 20,500 of them have more than a million commands.
+ENTRIES ?= 20500
 
 .PHONY: property
 property: ## plans of random clusters against the rules read one by one, and against the state (STATES=n)
 	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestThePlanIsThatOfTheRulesReadOneByOne|TestAnIndexPlansWhatTheRulesSayWhateverHappened|TestDriversArePlacedAsTheRulesSay)$$' ./scheduler -rapid.checks=$(STATES)
 	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^TestWhatTheSchedulerPlansIsAccepted$$' ./fsm -rapid.checks=1000
+	$(GO) test -count=1 -v -timeout $(SIM_TIMEOUT) -run '^TestAC07AnyCommandsKeepTheInvariants$$' ./fsm -rapid.checks=$(ENTRIES)
 
 .PHONY: bench-launch
 bench-launch: build ## starts of executors beside plain starts of processes (PAIRS=n, BENCH_DIR=directory on a disk)
