@@ -33,7 +33,7 @@ func Listeners() []Listener {
 		{"HTTP of a worker", "workerd", []string{"workerd.FuzzHTTP"}},
 		{"control socket of a worker", "workerd", []string{"workerd.FuzzControl"}},
 		{"socket of a keeper", "workerd/keeper", []string{"workerd/keeper.FuzzServerConnection", "workerd/keeper.FuzzFrame"}},
-		{"gRPC of a driver", "driver", []string{"rpc.FuzzExecutorsListener", "rpc.FuzzContentListener", "driver.FuzzListener"}},
+		{"gRPC of a driver", "driver", []string{"rpc.FuzzExecutorsListener", "rpc.FuzzExecutorFrames", "rpc.FuzzContentListener", "driver.FuzzListener"}},
 	}
 }
 
