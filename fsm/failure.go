@@ -108,7 +108,7 @@ func (t *tx) elsewhere(a *model.App, p model.Profile) bool {
 	found := false
 	t.workers.root().Walk(func(_ []byte, en *entry[model.Worker]) bool {
 		w := en.rec
-		found = schedulable(w) && !excluded(a, w.ID, t.tick) &&
+		found = schedulable(w) && !excluded(a, w.ID, t.tick) && model.HasLabels(w, a.Spec.Require) &&
 			model.Fits(model.FreeOf(w.Offer, model.Usage{}), max(1, p.Cores), p.MemoryMiB, p.Resources)
 		return found
 	})

@@ -109,18 +109,32 @@ func (r *rig) step() {
 // plan is one pass of the scheduler. What it plans must be accepted.
 func (r *rig) plan() {
 	r.t.Helper()
-	plan := r.index.Plan(r.v().At(r.tick), scheduler.Changes{All: true}, scheduler.Options{})
-	if len(plan) == 0 {
+	plan := r.index.Pass(r.v().At(r.tick), scheduler.Changes{All: true}, scheduler.Options{})
+	var cmds []*replogv1.Command
+	if len(plan.Drivers) > 0 {
+		ps := make([]*replogv1.DriverPlacement, 0, len(plan.Drivers))
+		for _, p := range plan.Drivers {
+			p.Secret = secret
+			ps = append(ps, DriverPlacementToProto(p))
+		}
+		cmds = append(cmds, placeDrivers(ps...))
+	}
+	if len(plan.Executors) > 0 {
+		ps := make([]*replogv1.Placement, 0, len(plan.Executors))
+		for _, p := range plan.Executors {
+			p.Secret = secret
+			ps = append(ps, PlacementToProto(p))
+		}
+		cmds = append(cmds, place(ps...))
+	}
+	if len(cmds) == 0 {
 		return
 	}
-	ps := make([]*replogv1.Placement, 0, len(plan))
-	for _, p := range plan {
-		p.Secret = secret
-		ps = append(ps, PlacementToProto(p))
-	}
-	for i, v := range r.must(place(ps...)).Placements {
-		if v.Rejection != model.RejectNone {
-			r.t.Fatalf("placement %+v refused: %s %s", plan[i], v.Rejection, v.Text)
+	for _, res := range r.do(cmds...) {
+		for _, v := range res.Placements {
+			if v.Rejection != model.RejectNone {
+				r.t.Fatalf("a placement of %+v was refused: %s %s", plan, v.Rejection, v.Text)
+			}
 		}
 	}
 }
