@@ -117,7 +117,7 @@ func (c *cluster) DriverCores() (cores, most int) { return c.driverCores, c.maxD
 
 func (c *cluster) DueGangs(f func(*model.App) bool) {
 	for _, a := range c.apps {
-		if c.due[a.ID] && !a.State.Terminal() && model.GangNeeds(a) > 0 && !f(a) {
+		if c.due[a.ID] && !c.blocked[a.ID] && !a.State.Terminal() && model.GangNeeds(a) > 0 && !f(a) {
 			return
 		}
 	}

@@ -24,7 +24,7 @@ type keptSlot struct {
 // could ever hold.
 func (ps *pass) keep() {
 	ps.view.DueGangs(func(a *model.App) bool {
-		return !ps.keepFor(a)
+		return ps.opt.AppHeld != nil && ps.opt.AppHeld(a.ID) || !ps.keepFor(a)
 	})
 }
 
@@ -107,13 +107,31 @@ func (ps *pass) keepSlot(at int32, prof *model.Profile, n, most int32) int32 {
 	return k.cores
 }
 
-// giveBack ends keeping.
-func (ps *pass) giveBack() {
+// lend lets the gang have what is kept for it.
+func (ps *pass) lend() {
 	for _, k := range ps.kept.slots {
 		s := &ps.ix.pool.slots[k.at]
 		s.cores += k.cores
 		s.memory += k.memory
 		ps.ix.pool.settle(k.at)
 	}
-	ps.kept = kept{slots: ps.kept.slots[:0]}
+}
+
+// retake keeps what is left of it until the end of the pass: what is free for
+// others must not grow during one.
+func (ps *pass) retake() {
+	for i := range ps.kept.slots {
+		k := &ps.kept.slots[i]
+		s := &ps.ix.pool.slots[k.at]
+		k.cores, k.memory = max(min(k.cores, s.cores), 0), max(min(k.memory, s.memory), 0)
+		s.cores -= k.cores
+		s.memory -= k.memory
+		ps.ix.pool.settle(k.at)
+	}
+}
+
+// giveBack ends keeping.
+func (ps *pass) giveBack() {
+	ps.lend()
+	ps.kept = kept{}
 }

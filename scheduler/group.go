@@ -83,8 +83,8 @@ func (g *group) left() int {
 	return g.conf.CapCores - g.used
 }
 
-// head is who is next in the group, and the line.
-func (g *group) head() (waiter, *line) { return g.order[0].front(), g.order[0] }
+// head is who is next in the group.
+func (g *group) head() waiter { return g.order[0].front() }
 
 // skip goes on behind the head.
 func (g *group) skip() {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -128,7 +129,10 @@ func (h *history) options() Options {
 // rules is what the rules say now.
 func (h *history) rules() []model.Placement {
 	c := *h.cluster
-	c.apps = slices.DeleteFunc(slices.Clone(c.apps), func(a *model.App) bool { return h.held[a.ID] })
+	c.blocked = maps.Clone(c.blocked)
+	for id := range h.held {
+		c.blocked[id] = c.blocked[id] || h.held[id]
+	}
 	return naivePlan(&c, Options{WorkerBlocked: func(id model.WorkerID) bool { return h.blocked[id] }})
 }
 
@@ -182,8 +186,9 @@ func TestBoundedPassesComeToWhatOnePassComesTo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
-		for _, a := range c.apps { // back-off and exclusions aside
-			c.blocked[a.ID] = false
+		c.settings.Queues, c.settings.GangAfterMilli = nil, 0 // their turns begin anew with each pass
+		for _, a := range c.apps {                            // back-off and exclusions aside
+			c.blocked[a.ID], a.Spec.MinExecutors = false, 0
 			for id, p := range a.Profiles {
 				p.Cores = max(p.Cores, 1)
 				a.Profiles[id] = p

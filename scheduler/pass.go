@@ -25,16 +25,16 @@ func (ps *pass) run() {
 		if g == nil {
 			return
 		}
-		w, l := g.head()
+		w := g.head()
 		if ps.held(w.claim) {
 			g.skip()
 			continue
 		}
 		var did outcome
-		if shared || len(g.plan.shares) > 0 {
-			did = ps.turn(g, w, l)
+		if shared || len(g.plan.shares) > 0 || ps.gangNeeds(w) > 0 {
+			did = ps.turn(g, w)
 		} else {
-			did = ps.serve(g, w, l)
+			did = ps.serve(g, w)
 		}
 		switch did {
 		case passOver:
@@ -69,30 +69,28 @@ func (ps *pass) held(c *claim) bool {
 }
 
 // serve places what one profile wants.
-func (ps *pass) serve(g *group, w waiter, l *line) outcome {
+func (ps *pass) serve(g *group, w waiter) outcome {
 	d, did, ok := ps.demand(g, w)
 	if !ok {
 		return did
 	}
-	need := ps.gangNeeds(w)
 	room := math.MaxInt
-	if ps.opt.MaxPlacements > 0 && need == 0 {
+	if ps.opt.MaxPlacements > 0 {
 		room = ps.opt.MaxPlacements - len(ps.placed)
 	}
-	shares, did := ps.assign(&d, w, room, need)
+	shares, did := ps.assign(&d, w, room, 0)
 	if len(shares) == 0 {
 		return did
 	}
 	now := &ps.ix.pool.now
-	if need == 0 && len(ps.placed) > 0 && (now.cut || now.started > room) {
+	if len(ps.placed) > 0 && (now.cut || now.started > room) {
 		return passOver
 	}
 	ps.ix.apps = append(ps.ix.apps, w.claim.app.ID)
-	gang := ps.gang(need)
 	for _, s := range shares {
 		share := ps.ix.pool.share(&d, s)
 		for range share.Executors {
-			if !ps.place(g, w, &d, &share, gang, &need) {
+			if !ps.place(g, w, &d, &share, 0) {
 				break // cannot be: the assignment follows the same rule
 			}
 		}
@@ -104,16 +102,17 @@ func (ps *pass) serve(g *group, w waiter, l *line) outcome {
 	return served
 }
 
-// turn places one executor of what one profile wants, or a gang. Where its
+// turn places one executor of what one profile wants, or all that are missing
+// of a gang. Where its
 // executors go is assigned as serve does at the first of its turns; what others
 // have taken meanwhile is passed over, and when nothing of it is left it is
 // assigned anew.
-func (ps *pass) turn(g *group, w waiter, l *line) outcome {
+func (ps *pass) turn(g *group, w waiter) outcome {
 	if ps.opt.MaxPlacements > 0 && len(ps.placed) >= ps.opt.MaxPlacements {
 		return passOver
 	}
 	for len(g.plan.shares) > 0 {
-		if ps.placeNext(g, w, 0, nil) {
+		if ps.placeNext(g, w, 0) {
 			return servedOne
 		}
 	}
@@ -122,6 +121,10 @@ func (ps *pass) turn(g *group, w waiter, l *line) outcome {
 		return did
 	}
 	need := ps.gangNeeds(w)
+	if need > 0 && ps.kept.app == w.claim.app.ID {
+		ps.lend()
+		defer ps.retake()
+	}
 	shares, did := ps.assign(&d, w, math.MaxInt, need)
 	if len(shares) == 0 {
 		return did
@@ -131,19 +134,24 @@ func (ps *pass) turn(g *group, w waiter, l *line) outcome {
 	for _, s := range shares {
 		g.plan.shares = append(g.plan.shares, ps.ix.pool.share(&d, s))
 	}
-	gang := ps.gang(need)
-	for ps.placeNext(g, w, gang, &need) && need > 0 {
+	if need == 0 {
+		ps.placeNext(g, w, 0)
+		return servedOne
+	}
+	ps.gangs++
+	for range need {
+		ps.placeNext(g, w, ps.gangs)
 	}
 	return servedOne
 }
 
 // placeNext places the next executor of a group's plan. It reports false where
 // there is no room any more; its share is given up then.
-func (ps *pass) placeNext(g *group, w waiter, gang uint32, need *int) bool {
+func (ps *pass) placeNext(g *group, w waiter, gang uint32) bool {
 	share := &g.plan.shares[0]
 	ok := false
 	if share.Cores <= ps.coresLeft(g, w.claim) {
-		ok = ps.place(g, w, &g.plan.demand, share, gang, need)
+		ok = ps.place(g, w, &g.plan.demand, share, gang)
 		ps.ix.pool.settle(share.at)
 	}
 	if share.Executors--; share.Executors == 0 || !ok {
@@ -160,19 +168,12 @@ func (ps *pass) assign(d *Demand, w waiter, room, need int) (shares []share, did
 	if len(a.Excluded) > 0 {
 		excluded = func(id model.WorkerID) bool { return ps.view.Excluded(a.ID, id) }
 	}
-	own := ps.kept.app == a.ID && need > 0
-	if own {
-		ps.giveBack()
-	}
 	shares, fits := ps.ix.pool.assign(d, room, excluded, ps.opt.WorkerBlocked)
 	switch {
 	case !fits:
 		did = servedLine
 	case need > ps.ix.pool.now.started:
 		shares, did = nil, served
-	}
-	if own && len(shares) == 0 {
-		ps.keepFor(a)
 	}
 	return shares, did
 }
@@ -232,17 +233,9 @@ func (ps *pass) gangNeeds(w waiter) int {
 	return max(min(size, t.wanted)-t.live, 0)
 }
 
-// gang numbers the gangs of a plan.
-func (ps *pass) gang(need int) uint32 {
-	if need > 0 {
-		ps.gangs++
-	}
-	return ps.gangs
-}
-
-// place charges one executor to the pool and adds its placement. While need,
-// which counts down, is above 0 it belongs to a gang.
-func (ps *pass) place(g *group, w waiter, d *Demand, share *Share, gang uint32, need *int) bool {
+// place charges one executor to the pool and adds its placement, of the gang
+// with this number unless that is 0.
+func (ps *pass) place(g *group, w waiter, d *Demand, share *Share, gang uint32) bool {
 	ix := ps.ix
 	addrs, ok := ix.pool.charge(share.at, share.Cores, &d.Profile)
 	if !ok {
@@ -250,11 +243,7 @@ func (ps *pass) place(g *group, w waiter, d *Demand, share *Share, gang uint32, 
 	}
 	p := model.Placement{
 		App: w.claim.app.ID, Profile: w.profile, Worker: share.Worker.ID, Incarnation: share.Worker.Incarnation,
-		Cores: share.Cores, MemoryMiB: d.Profile.MemoryMiB, Resources: addrs,
-	}
-	if need != nil && *need > 0 {
-		p.Gang = gang
-		*need--
+		Cores: share.Cores, MemoryMiB: d.Profile.MemoryMiB, Resources: addrs, Gang: gang,
 	}
 	ps.placed = append(ps.placed, p)
 	if n := len(ix.workers); n == 0 || ix.workers[n-1] != share.Worker.ID {

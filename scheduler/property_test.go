@@ -34,12 +34,44 @@ func drawCluster(t *rapid.T) *cluster {
 			u.Resources = model.Resources{"gpu": {rapid.SampledFrom(gpus).Draw(t, "usedGPU")}}
 		}
 		c.used[w.ID] = u
+		w.Offer.Labels = drawLabels(t, "labels")
 		w.State = rapid.SampledFrom([]model.WorkerState{model.WorkerAlive, model.WorkerAlive, model.WorkerUnreachable}).Draw(t, "state")
 	}
+	drawBeyond(t, c)
 	for i := range rapid.IntRange(0, 5).Draw(t, "apps") {
 		drawApp(t, c, fmt.Sprintf("a%d", i))
 	}
 	return c
+}
+
+// drawBeyond draws the settings that Spark does not have: most often none.
+func drawBeyond(t *rapid.T, c *cluster) {
+	if rapid.IntRange(0, 2).Draw(t, "queues") == 0 {
+		for _, name := range []string{"a", "b", "default"} {
+			if rapid.Bool().Draw(t, "queue") {
+				c.settings.Queues = append(c.settings.Queues, model.Queue{
+					Name: name, Weight: rapid.IntRange(1, 3).Draw(t, "weight"), Priority: rapid.IntRange(-1, 1).Draw(t, "priority") / 2,
+					CapCores: rapid.SampledFrom([]int{0, 0, 2, 5, 9}).Draw(t, "capCores"),
+				})
+			}
+		}
+	}
+	c.settings.UserCores = rapid.SampledFrom([]int{0, 0, 0, 4, 9}).Draw(t, "userCores")
+	c.settings.GangAfterMilli = rapid.SampledFrom([]int64{0, 1}).Draw(t, "gangAfter")
+}
+
+// drawLabels draws labels of two names, most often none.
+func drawLabels(t *rapid.T, what string) map[string]string {
+	if rapid.IntRange(0, 2).Draw(t, what) > 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, name := range []string{"zone", "disk"} {
+		if rapid.Bool().Draw(t, "label") {
+			out[name] = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "value")
+		}
+	}
+	return out
 }
 
 func drawApp(t *rapid.T, c *cluster, id string) {
@@ -55,6 +87,13 @@ func drawApp(t *rapid.T, c *cluster, id string) {
 		a.Profiles[p] = prof
 		a.Targets[p] = rapid.IntRange(-1, 6).Draw(t, "target")
 		a.Live[p] = rapid.IntRange(0, 2).Draw(t, "live")
+	}
+	a.Spec.Queue = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "inQueue")
+	a.Spec.User = rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user")
+	a.Spec.Require, a.Spec.Prefer = drawLabels(t, "require"), drawLabels(t, "prefer")
+	if rapid.IntRange(0, 3).Draw(t, "gang") == 0 {
+		a.Spec.MinExecutors = rapid.IntRange(1, 5).Draw(t, "minExecutors")
+		c.due[a.ID] = rapid.Bool().Draw(t, "due")
 	}
 	a.CoresGranted = rapid.IntRange(0, 4).Draw(t, "granted")
 	c.blocked[a.ID] = rapid.IntRange(0, 5).Draw(t, "blocked") == 0
@@ -77,9 +116,16 @@ func TestThePlanIsThatOfTheRulesReadOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
+		if rapid.Bool().Draw(t, "withDrivers") {
+			drawDrivers(t, c)
+		}
 		opt := drawOptions(t, c)
-		if diff := cmp.Diff(naivePlan(c, opt), Plan(c, opt), cmpopts.EquateEmpty()); diff != "" {
+		got := NewIndex().Pass(c, Changes{}, opt)
+		if diff := cmp.Diff(naivePlan(c, opt), got.Executors, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("plan (-naive +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, naiveKept(c, opt))), showDrivers(got.Drivers)); diff != "" {
+			t.Fatalf("drivers (-naive +got):\n%s", diff)
 		}
 	})
 }
@@ -124,6 +170,15 @@ func checkPlacement(t *rapid.T, c *cluster, opt Options, w *model.Worker, p mode
 		t.Fatalf("%+v: does not fit into %+v", p, free)
 	case a.Live[p.Profile] >= model.Wanted(a, p.Profile):
 		t.Fatalf("%+v: %d live of %d wanted", p, a.Live[p.Profile], model.Wanted(a, p.Profile))
+	case c.settings.UserCores > 0 && c.UserCores(a.Spec.User)+p.Cores > c.settings.UserCores:
+		t.Fatalf("%+v: the user holds %d cores of %d", p, c.UserCores(a.Spec.User), c.settings.UserCores)
+	case len(c.settings.Queues) > 0 && c.settings.Queue(a.Spec.QueueName()).CapCores > 0 &&
+		c.QueueCores(a.Spec.QueueName())+p.Cores > c.settings.Queue(a.Spec.QueueName()).CapCores:
+		t.Fatalf("%+v: the queue holds %d cores", p, c.QueueCores(a.Spec.QueueName()))
+	case !model.HasLabels(w, a.Spec.Require):
+		t.Fatalf("%+v: the worker has not the labels that are required", p)
+	case p.Profile == 0 && model.GangNeeds(a) > 0 && p.Gang == 0:
+		t.Fatalf("%+v: %d of its gang are missing", p, model.GangNeeds(a))
 	case p.Cores > coresLeft(a, c.settings):
 		t.Fatalf("%+v: the application has %d cores left", p, coresLeft(a, c.settings))
 	}
@@ -139,6 +194,7 @@ func TestASecondPassFindsNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
+		c.settings.GangAfterMilli = 0 // what is kept in one pass may be free in the next
 		c.apply(Plan(c, Options{}))
 		if again := Plan(c, Options{}); len(again) != 0 {
 			t.Fatalf("the second pass placed %s", show(again))
