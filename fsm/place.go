@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -12,6 +13,14 @@ import (
 func (t *tx) placeExecutors(p *replogv1.PlaceExecutors) Result {
 	list := p.GetPlacements()
 	res := Result{Placements: make([]PlacementVerdict, 0, len(list))}
+	if by := p.GetRegisteredBy(); by != "" && !t.allRegisteredBy(by, list) {
+		for range list {
+			res.Placements = append(res.Placements, PlacementVerdict{
+				Rejection: model.RejectUnknownApp, Text: "planned for an application that has not been registered",
+			})
+		}
+		return res
+	}
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[0].GetGang() != 0 && list[n].GetGang() == list[0].GetGang() {
@@ -25,6 +34,15 @@ func (t *tx) placeExecutors(p *replogv1.PlaceExecutors) Result {
 		list = list[n:]
 	}
 	return res
+}
+
+// allRegisteredBy reports whether the placements are for the application that a
+// request has registered: they were planned when its number was a guess.
+func (t *tx) allRegisteredBy(request string, list []*replogv1.Placement) bool {
+	return !slices.ContainsFunc(list, func(p *replogv1.Placement) bool {
+		a, ok := t.findApp(model.AppID(p.GetApp()))
+		return !ok || a.RequestID != request
+	})
 }
 
 // place places one executor; together is how many of a gang, itself included,

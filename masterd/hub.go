@@ -164,6 +164,20 @@ func (r *changedRecords) add(changes []fsm.Change) {
 	r.wake()
 }
 
+// put takes back what was drained and not looked at.
+func (r *changedRecords) put(what scheduler.Changes) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = r.all || what.All
+	for _, id := range what.Apps {
+		r.apps[id] = struct{}{}
+	}
+	for _, id := range what.Workers {
+		r.workers[id] = struct{}{}
+	}
+	r.wake()
+}
+
 // drain returns what changed since the last call, sorted: a plan must not depend
 // on the order of a map.
 func (r *changedRecords) drain() scheduler.Changes {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -153,7 +154,8 @@ type leadership struct {
 	log  hclog.Logger
 	ctx  context.Context //nolint:containedctx // it is the term: sessions that come from outside end with it
 
-	schedule   poke // wakes the scheduler
+	schedule   poke                    // wakes the scheduler
+	planner    atomic.Pointer[planner] // nil while it does not run
 	quarantine *quarantine
 
 	clock runClock      // of silences

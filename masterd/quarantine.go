@@ -122,13 +122,13 @@ func (l *leadership) isolate(id model.AppID, err error) bool {
 // plan makes one plan without the applications in quarantine. One at which the
 // scheduler panics joins them, and the others are planned anew, by an index
 // that reads everything again.
-func (p *planner) plan(view *fsm.Scheduling, changed scheduler.Changes) (plan []model.Placement, err error) {
+func (p *planner) plan(view *fsm.Scheduling, changed scheduler.Changes) (plan scheduler.Outcome, err error) {
 	l := p.l
 	for {
 		v := &shieldedView{Scheduling: view, l: l}
 		opt := scheduler.Options{MaxPlacements: maxPlacementsPass, WorkerBlocked: l.workerBlocked, AppHeld: v.held}
 		err := guard(l.log, "the scheduler", func() error {
-			plan = p.index.Plan(v, changed, opt)
+			plan = p.index.Pass(v, changed, opt)
 			return nil
 		})
 		if err == nil {
@@ -136,7 +136,7 @@ func (p *planner) plan(view *fsm.Scheduling, changed scheduler.Changes) (plan []
 		}
 		p.index = scheduler.NewIndex()
 		if v.at == "" || !l.isolate(v.at, err) {
-			return nil, err
+			return scheduler.Outcome{}, err
 		}
 	}
 }

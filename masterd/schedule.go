@@ -3,6 +3,7 @@ package masterd
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,9 +17,14 @@ import (
 // maxPassPause bounds the pause after a pass.
 const maxPassPause = 50 * time.Millisecond
 
-// planner is the scheduler loop of one term. Its goroutine owns it.
+// planner is the scheduler of one term: its loop, and whoever places what he
+// registers (place_now.go). One of them plans and proposes at a time.
 type planner struct {
-	l       *leadership
+	l *leadership
+	// turn has room for who plans. He owns everything below, until his plan is
+	// committed. Not a mutex: a wait for the disk is no short one.
+	turn chan struct{}
+
 	index   *scheduler.Index
 	changes *changedRecords
 	// wakeAt is when a flag of the view changes by itself, in ms of cluster
@@ -37,7 +43,9 @@ type planner struct {
 func (l *leadership) runScheduler(ctx context.Context) error {
 	changes, unwatch := l.m.hub.watchRecords()
 	defer unwatch()
-	p := &planner{l: l, index: scheduler.NewIndex(), changes: changes}
+	p := &planner{l: l, turn: make(chan struct{}, 1), index: scheduler.NewIndex(), changes: changes}
+	l.planner.Store(p)
+	defer l.planner.Store(nil)
 	for {
 		next, err := p.pass(ctx)
 		if err != nil {
@@ -82,6 +90,12 @@ func (p *planner) changed(view *fsm.Scheduling, now int64, what scheduler.Change
 // if nothing changes, at most a tick. Not knowing what became of a proposal is
 // no fault: the next pass reads the view again.
 func (p *planner) pass(ctx context.Context) (time.Duration, error) {
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return loopTick, nil
+	}
+	defer func() { <-p.turn }()
 	l := p.l
 	what := p.changes.drain() // before the view: it has all of it
 	now := l.m.node.ClusterTick()
@@ -97,13 +111,17 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 	if p.wakeAt > now {
 		next = min(next, time.Duration(p.wakeAt-now)*time.Millisecond)
 	}
-	if len(plan) == 0 {
+	if len(plan.Drivers)+len(plan.Executors) == 0 {
 		return next, nil
 	}
-	for i := range plan {
-		plan[i].Secret = randomHex(16)
+	for i := range plan.Drivers {
+		plan.Drivers[i].Secret = randomHex(16)
 	}
-	cmds := placements(plan)
+	for i := range plan.Executors {
+		plan.Executors[i].Secret = randomHex(16)
+	}
+	// One proposal, so that nobody comes between drivers and executors.
+	cmds := append(driverPlacements(plan.Drivers), placements(plan.Executors)...)
 	pctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	results, err := l.m.node.ProposeAll(pctx, cmds)
@@ -119,40 +137,64 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, err
 	}
-	accepted, refused := 0, 0
-	for _, r := range results {
-		for _, p := range r.Placements {
-			if p.Rejection == model.RejectNone {
-				accepted++
-			}
-			if p.Rejection != model.RejectNone {
-				refused++
-				l.log.Debug("placement refused", "reason", string(p.Rejection), "text", p.Text)
-			}
-		}
-	}
-	l.m.metrics.activity.Placed(accepted, refused)
-	if refused > 0 {
+	if p.count(results) > 0 {
 		return loopTick, nil
 	}
 	return 0, nil
 }
 
 // placements makes commands of a plan, none with too many or too large ones:
-// the log refuses a command that fills more than an entry.
+// the log refuses a command that fills more than an entry. A gang is never
+// divided.
 func placements(plan []model.Placement) []*replogv1.Command {
 	var cmds []*replogv1.Command
 	for len(plan) > 0 {
 		n, size := 0, 0
-		for n < min(len(plan), maxPlacementsCmd) {
+		for n < len(plan) && (n < maxPlacementsCmd || sameGang(plan, n)) {
 			size += proto.Size(fsm.PlacementToProto(plan[n]))
-			if n > 0 && size > maxPlacementsSize {
+			if n > 0 && size > maxPlacementsSize && !sameGang(plan, n) {
 				break
 			}
 			n++
 		}
+		if n > maxPlacementsCmd || size > maxPlacementsSize {
+			if begin := gangBegin(plan, n); begin > 0 {
+				n = begin // it has a command of its own
+			}
+		}
 		cmds = append(cmds, placeExecutorsCommand(plan[:n]))
 		plan = plan[n:]
+	}
+	return cmds
+}
+
+// sameGang reports whether a placement belongs to the gang of the one before.
+func sameGang(plan []model.Placement, i int) bool {
+	return i > 0 && plan[i].Gang != 0 && plan[i].Gang == plan[i-1].Gang
+}
+
+// gangBegin is where the gang begins that the first n placements end with; 0 =
+// they end with none, or are one.
+func gangBegin(plan []model.Placement, n int) int {
+	if plan[n-1].Gang == 0 {
+		return 0
+	}
+	begin := n - 1
+	for begin > 0 && plan[begin-1].Gang == plan[n-1].Gang {
+		begin--
+	}
+	return begin
+}
+
+// driverPlacements makes commands of what is planned for drivers.
+func driverPlacements(plan []model.DriverPlacement) []*replogv1.Command {
+	var cmds []*replogv1.Command
+	for chunk := range slices.Chunk(plan, maxPlacementsCmd) {
+		place := &replogv1.PlaceDrivers{}
+		for _, p := range chunk {
+			place.Placements = append(place.Placements, fsm.DriverPlacementToProto(p))
+		}
+		cmds = append(cmds, &replogv1.Command{Kind: &replogv1.Command_PlaceDrivers{PlaceDrivers: place}})
 	}
 	return cmds
 }

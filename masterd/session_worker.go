@@ -12,7 +12,6 @@ import (
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
-	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 	"github.com/hearthd/hearth/rpc"
 )
 
@@ -209,62 +208,6 @@ func (s *workerSession) sendLoop(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// reportLoop commits reports in order and acknowledges them after that.
-func (s *workerSession) reportLoop(ctx context.Context) error {
-	for {
-		var batch []model.WorkerReport
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case r := <-s.reports:
-			batch = append(batch, r)
-		}
-		for more := true; more && len(batch) < sessionReports; {
-			select {
-			case r := <-s.reports:
-				batch = append(batch, r)
-			default:
-				more = false
-			}
-		}
-		if err := s.commitReports(ctx, batch); err != nil {
-			return err
-		}
-	}
-}
-
-// commitReports commits reports that came while others were committed, in their
-// order, and acknowledges the last: they share an entry of the log.
-func (s *workerSession) commitReports(ctx context.Context, batch []model.WorkerReport) error {
-	cmds := make([]*replogv1.Command, 0, len(batch))
-	for i := range batch {
-		batch[i].Incarnation = s.hello.Incarnation
-		if launchesNothing(s.l.m.fsm.View(), batch[i]) {
-			s.l.shun(s.hello.Worker) // before the report wakes the scheduler
-		}
-		cmds = append(cmds, reportExecutorsCommand(s.hello.Worker, batch[i]))
-	}
-	pctx, cancel := context.WithTimeout(ctx, proposeTimeout)
-	defer cancel()
-	results, err := s.l.m.node.ProposeAll(pctx, cmds)
-	for i := range results {
-		err = errors.Join(err, results[i].Err())
-	}
-	last := batch[len(batch)-1].Seq
-	if err != nil {
-		return fmt.Errorf("commit reports up to %d of worker %s: %w", last, s.hello.Worker, err)
-	}
-	if err := s.push(ctx, model.WorkerDown{ReportAck: &model.ReportAck{Seq: last}}); err != nil {
-		return err
-	}
-	for _, r := range batch {
-		if err := s.killStrangers(ctx, r.Executors); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // launchesNothing reports whether the worker answers a launch with LOST: it

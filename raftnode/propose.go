@@ -61,21 +61,74 @@ func (n *Node) ProposeAll(ctx context.Context, cmds []*replogv1.Command) ([]fsm.
 	return results, nil
 }
 
+// ProposeAlone is ProposeAll for commands that were made from the state after
+// entry at, and are of no use after any other that could change their meaning:
+// alone is false, and nothing was proposed, if anything else is on its way or
+// has been applied since, or if they do not fit one entry. Commands of
+// [Node.ProposePatiently] that wait may come before them.
+func (n *Node) ProposeAlone(ctx context.Context, cmds []*replogv1.Command, at uint64) (results []fsm.Result, alone bool, err error) {
+	size := 0
+	for _, cmd := range cmds {
+		size += proto.Size(cmd) + commandOverhead
+	}
+	if size > n.cfg.MaxBatchBytes || len(cmds) > MaxQueuedCommands {
+		return nil, false, nil
+	}
+	if err := n.mayPropose(ctx); err != nil {
+		return nil, false, err
+	}
+	p := newProposal(cmds, size)
+	alone, err = n.queue.putAlone(p, func() bool { return n.fsm.View().Index() == at })
+	if err != nil || !alone {
+		return nil, false, err
+	}
+	results, err = n.result(ctx, p)
+	return results, true, err
+}
+
+// ProposePatiently puts commands in the log for which nobody waits: they go with
+// the next entry, or with one of their own after patience. It returns once they
+// are in line; what is proposed later comes after them. wait returns what became
+// of them, as ProposeAll does. They must fit one entry.
+func (n *Node) ProposePatiently(ctx context.Context, cmds []*replogv1.Command, patience time.Duration) (wait func() ([]fsm.Result, error), err error) {
+	if err := n.mayPropose(ctx); err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, cmd := range cmds {
+		size += proto.Size(cmd) + commandOverhead
+	}
+	if size > n.cfg.MaxBatchBytes {
+		return nil, fmt.Errorf("propose: %w: %d commands of %d bytes; the limit is %d", model.ErrTooLarge, len(cmds), size, n.cfg.MaxBatchBytes)
+	}
+	p := newProposal(cmds, size)
+	if err := n.queue.putPatient(p, patience); err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	return func() ([]fsm.Result, error) { return n.result(ctx, p) }, nil
+}
+
+// Quiet reports whether nothing that somebody waits for is on its way to the
+// log.
+func (n *Node) Quiet() bool { return n.queue.quiet() }
+
 // propose puts commands of the given size in one entry.
 func (n *Node) propose(ctx context.Context, cmds []*replogv1.Command, size int) ([]fsm.Result, error) {
 	if err := n.mayPropose(ctx); err != nil {
 		return nil, err
 	}
-	p := &proposal{cmds: make([]*replogv1.Command, len(cmds)), bytes: size, done: make(chan verdict, 1)}
-	for i, cmd := range cmds {
-		p.cmds[i] = shallowCopy(cmd)
-	}
+	p := newProposal(cmds, size)
 	if p.bytes > n.cfg.MaxBatchBytes {
 		return nil, fmt.Errorf("propose: %w: a command of %d bytes; the limit is %d", model.ErrTooLarge, p.bytes, n.cfg.MaxBatchBytes)
 	}
 	if err := n.queue.put(p); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
+	return n.result(ctx, p)
+}
+
+// result waits for what became of a proposal in the queue.
+func (n *Node) result(ctx context.Context, p *proposal) ([]fsm.Result, error) {
 	select {
 	case v := <-p.done:
 		return v.results, v.err
@@ -136,6 +189,7 @@ func (n *Node) collect() {
 		entry, batch := n.encode(batch)
 		if len(batch) == 0 {
 			<-inflight
+			n.queue.landed()
 			continue
 		}
 		if !n.calls.enter() {
@@ -204,6 +258,10 @@ func (n *Node) encode(batch []*proposal) ([]byte, []*proposal) {
 	return n.encode(good)
 }
 
+// Stamp stamps proposer, wall and cluster clock on a command now, which a
+// proposal otherwise does when it goes.
+func (n *Node) Stamp(cmd *replogv1.Command) { n.stamp(cmd, n.wall().UnixMilli(), n.ClusterTick()) }
+
 func (n *Node) stamp(cmd *replogv1.Command, wall, tick int64) {
 	if cmd.Proposer == "" {
 		cmd.Proposer = string(n.cfg.ID)
@@ -234,6 +292,7 @@ func answerAll(batch []*proposal, err error) {
 // proposals.
 func (n *Node) deliver(batch []*proposal, future raft.ApplyFuture, began time.Time) {
 	err := future.Error()
+	n.queue.landed() // before anybody who hears of it comes with the next one
 	n.transfer.note(err)
 	n.observer.committed(countCommands(batch), began, err)
 	if err != nil {

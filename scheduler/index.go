@@ -79,6 +79,14 @@ func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 	return out
 }
 
+// Forget drops an application that was only in the view of the call before: one
+// that might have been registered and was not.
+func (ix *Index) Forget(id model.AppID) {
+	if ix.queue != nil {
+		ix.queue.remove(id)
+	}
+}
+
 // Plan is Pass where no drivers wait.
 func (ix *Index) Plan(v View, changed Changes, opt Options) []model.Placement {
 	return ix.Pass(v, changed, opt).Executors

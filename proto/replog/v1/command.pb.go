@@ -1875,8 +1875,11 @@ func (x *SetTargets) GetProfiles() []*NumberedProfile {
 }
 
 type PlaceExecutors struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Placements    []*Placement           `protobuf:"bytes,1,rep,name=placements,proto3" json:"placements,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Placements []*Placement           `protobuf:"bytes,1,rep,name=placements,proto3" json:"placements,omitempty"`
+	// If set, the placements were planned before their application was registered,
+	// and hold only for the one that this request has registered.
+	RegisteredBy  string `protobuf:"bytes,2,opt,name=registered_by,json=registeredBy,proto3" json:"registered_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1916,6 +1919,13 @@ func (x *PlaceExecutors) GetPlacements() []*Placement {
 		return x.Placements
 	}
 	return nil
+}
+
+func (x *PlaceExecutors) GetRegisteredBy() string {
+	if x != nil {
+		return x.RegisteredBy
+	}
+	return ""
 }
 
 type Placement struct {
@@ -3031,11 +3041,12 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x126\n" +
 	"\x06totals\x18\x03 \x03(\v2\x1e.hearth.replog.v1.ProfileCountR\x06totals\x12=\n" +
-	"\bprofiles\x18\x04 \x03(\v2!.hearth.replog.v1.NumberedProfileR\bprofiles\"M\n" +
+	"\bprofiles\x18\x04 \x03(\v2!.hearth.replog.v1.NumberedProfileR\bprofiles\"r\n" +
 	"\x0ePlaceExecutors\x12;\n" +
 	"\n" +
 	"placements\x18\x01 \x03(\v2\x1b.hearth.replog.v1.PlacementR\n" +
-	"placements\"\x95\x02\n" +
+	"placements\x12#\n" +
+	"\rregistered_by\x18\x02 \x01(\tR\fregisteredBy\"\x95\x02\n" +
 	"\tPlacement\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\x05R\aprofile\x12\x16\n" +

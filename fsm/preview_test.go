@@ -1,0 +1,46 @@
+package fsm
+
+import (
+	"testing"
+
+	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
+)
+
+func TestAPreviewSaysWhatWillBeAndChangesNothing(t *testing.T) {
+	f := New(CheckInvariants())
+	before := f.View()
+	cmd := &replogv1.Command{RequestId: "r-1", Kind: &replogv1.Command_RegisterApp{RegisterApp: &replogv1.RegisterApp{
+		Token: "token", Spec: SpecToProto(model.AppSpec{
+			Name: "app", Kind: model.AppKindCommand, Executors: 1, Completions: 1, Restart: model.RestartNever,
+			Profile: model.Profile{Cores: 1, MemoryMiB: 1}, Command: model.Command{Argv: []string{"true"}},
+		}),
+	}}}
+	foreseen, after := f.Preview([]*replogv1.Command{cmd})
+	if foreseen[0].Rejection != model.RejectNone {
+		t.Fatalf("refused: %s", foreseen[0].Text)
+	}
+	if f.View().Hash() != before.Hash() || f.View().Index() != before.Index() {
+		t.Error("a preview has changed the state")
+	}
+	entry, err := EncodeBatch([]*replogv1.Command{cmd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := f.Apply(before.Index()+1, entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Results[0].App != foreseen[0].App || f.View().Hash() != after.Hash() || f.View().Index() != after.Index() {
+		t.Errorf("foreseen %s with hash %x at %d, got %s with %x at %d", foreseen[0].App, after.Hash(), after.Index(),
+			out.Results[0].App, f.View().Hash(), f.View().Index())
+	}
+	for request, want := range map[string]model.Rejection{"r-2": model.RejectUnknownApp, "r-1": model.RejectUnknownWorker} {
+		res, _ := f.Preview([]*replogv1.Command{{Kind: &replogv1.Command_PlaceExecutors{PlaceExecutors: &replogv1.PlaceExecutors{
+			RegisteredBy: request, Placements: []*replogv1.Placement{{App: string(foreseen[0].App), Worker: "w", Cores: 1, MemoryMib: 1, Secret: "s"}},
+		}}}})
+		if got := res[0].Placements[0].Rejection; got != want {
+			t.Errorf("a placement that was planned for the application of %s: got %q, want %q", request, got, want)
+		}
+	}
+}
