@@ -37,6 +37,7 @@ func (m *Master) serveHTTP(ctx context.Context) error {
 		Secure: m.deps.ServerTLS != nil, Logger: m.log.Named("http"),
 	})
 	lis := m.httpLis
+	handler = tlsconf.Still(handler, m.deps.ServerTLS)
 	if m.deps.ServerTLS != nil {
 		lis = tls.NewListener(lis, tlsconf.Optional(m.deps.ServerTLS))
 		if !m.cfg.HTTPCertOptional {

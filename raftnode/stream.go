@@ -82,7 +82,8 @@ func (s *stream) Accept() (net.Conn, error) {
 		_ = tcp.SetKeepAliveConfig(keepAlive())
 	}
 	if s.tls.Server != nil {
-		return tls.Server(conn, s.tls.Server), nil
+		secured := tls.Server(conn, s.tls.Server)
+		return tlsconf.Follow(secured, s.tls.Server, secured.ConnectionState), nil
 	}
 	return conn, nil
 }
@@ -97,11 +98,12 @@ func (s *stream) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, joinClose(conn, fmt.Errorf("dial raft peer %s: %w", addr, err))
 	}
-	secured := tls.Client(conn, tlsconf.ForHost(s.tls.Client, host))
+	cfg := tlsconf.ForHost(s.tls.Client, host)
+	secured := tls.Client(conn, cfg)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, joinClose(conn, fmt.Errorf("tls handshake with raft peer %s: %w", addr, tlsconf.Explain(s.tls.Client, err)))
 	}
-	return tlsconf.Explained(secured, s.tls.Client), nil
+	return tlsconf.Follow(tlsconf.Explained(secured, s.tls.Client), cfg, secured.ConnectionState), nil
 }
 
 // joinClose closes a connection that is of no use and returns why.

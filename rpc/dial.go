@@ -57,7 +57,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	if cfg.Token != "" && cfg.TLS == nil && !onLoopback(addr) {
 		return nil, fmt.Errorf("dial %s: %w: a token would travel in the clear to another machine: use TLS", addr, model.ErrRefused)
 	}
-	creds := insecure.NewCredentials()
+	creds, renew := insecure.NewCredentials(), &renewal{addr: addr, cfg: cfg.TLS}
 	var secured *tls.Config
 	if cfg.TLS != nil {
 		host, _, err := net.SplitHostPort(addr)
@@ -65,7 +65,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 			return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 		}
 		secured = tlsconf.ForHost(cfg.TLS, host)
-		creds = clientCredentials(secured)
+		creds = credentialsOf(secured, renew.met)
 	}
 	dial := cfg.Dial
 	if dial == nil {
@@ -74,11 +74,10 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	}
-	// "passthrough" hands the whole host:port to the dialer, which resolves
-	// it on each attempt; gRPC's own resolver would keep an old answer.
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dial),
+		grpc.WithResolvers(renew),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
@@ -99,7 +98,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	if cfg.Token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer{cfg.Token}))
 	}
-	cc, err := grpc.NewClient("passthrough:///"+addr, options...)
+	cc, err := grpc.NewClient(targetScheme+":///"+addr, options...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w: %w", addr, model.ErrInvalid, err)
 	}

@@ -100,7 +100,7 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 		direct.NextProtos = []string{executorProtocol}
 		opts = append(opts, grpc.Creds(directCredentials{credentials.NewTLS(direct), s}))
 	case cfg.TLS != nil:
-		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+		opts = append(opts, grpc.Creds(credentialsOf(cfg.TLS, nil)))
 	}
 	s.executors = services.Executors
 	s.grpc = grpc.NewServer(opts...)

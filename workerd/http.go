@@ -103,7 +103,7 @@ func newWeb(log hclog.Logger, a *agent, logs *logReader, conf *tls.Config, cfg C
 	mux.HandleFunc("GET /readyz", w.ready)
 	mux.HandleFunc("GET /json", w.status)
 	mux.HandleFunc("GET /logs/{app}/{executor}/{stream}", w.readLog)
-	handler := hardened(mux)
+	handler := tlsconf.Still(hardened(mux), conf)
 	if !cfg.HTTPCertOptional {
 		handler = tlsconf.Demand(handler, "/healthz", "/readyz")
 	}

@@ -150,8 +150,8 @@ func TestAllFilesArePrivateWhateverTheUmask(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || files != 8 {
-		t.Errorf("looked at %d files (%v), want 8", files, err)
+	if err != nil || files != 9 {
+		t.Errorf("looked at %d files (%v), want 9", files, err)
 	}
 }
 

@@ -180,10 +180,13 @@ func (a *Authority) sign(req Request, hosts []string, addrs []net.IP) (*x509.Cer
 	if err != nil {
 		return nil, nil, fmt.Errorf("read what was signed: %w", err)
 	}
+	if err := a.note(cert); err != nil {
+		return nil, nil, err
+	}
 	return cert, key, nil
 }
 
-// write puts the three files of a node in place. Whoever reads between two of
+// write puts the files of a node in place. Whoever reads between two of
 // them finds a pair that does not fit, and reads again: see tlsconf.Source.Watch.
 func (a *Authority) write(dir string, cert *x509.Certificate, key *ecdsa.PrivateKey) error {
 	keyText, err := encodeKey(key)
@@ -194,6 +197,7 @@ func (a *Authority) write(dir string, cert *x509.Certificate, key *ecdsa.Private
 		atomicfile.Write(filepath.Join(dir, BundleFile), encodeCerts(a.bundle), datadir.FileMode),
 		atomicfile.Write(filepath.Join(dir, NodeKeyFile), keyText, datadir.FileMode),
 		atomicfile.Write(filepath.Join(dir, NodeCertFile), encodeCerts([]*x509.Certificate{cert}), datadir.FileMode),
+		a.copyRevoked(dir),
 	)
 }
 

@@ -118,5 +118,8 @@ func (a *Authority) FinishRotation() error {
 		return fmt.Errorf("finish exchange of authority: delete the old key: %w", err)
 	}
 	a.bundle = bundle
+	if err := a.forgetRevoked(); err != nil {
+		return fmt.Errorf("finish exchange of authority: %w", err)
+	}
 	return nil
 }

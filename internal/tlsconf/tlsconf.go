@@ -32,10 +32,11 @@ type Source struct {
 
 // material is one reading of the files; it never changes.
 type material struct {
-	pool  *x509.CertPool
-	cert  *tls.Certificate
-	self  Identity
-	stamp stamp
+	pool    *x509.CertPool
+	cert    *tls.Certificate
+	self    Identity
+	revoked revoked
+	stamp   stamp
 }
 
 // Load reads and checks the files. An error names the file and the rule it
@@ -53,7 +54,7 @@ func Load(files Files) (*Source, error) {
 }
 
 // Reload reads the files again. New handshakes use what it read; open
-// connections keep what they have. On an error the old material stays in use.
+// connections are looked at again by it, see Follow. On an error the old material stays in use.
 // A certificate of another cluster or role is an error: a process does not
 // become something else while it runs.
 func (s *Source) Reload() error {

@@ -234,11 +234,23 @@ func TestErrorsNameTheFileAndTheRule(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	open := filepath.Join(dir, "open-key.pem")
+	key, err := os.ReadFile(good.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(open, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name  string
 		files Files
 		want  []string
 	}{
+		{"a key that others can read", Files{good.CAFile, good.CertFile, open}, []string{"key_file " + open, "mode 0640", "chmod 600 " + open}},
 		{"a missing file", Files{filepath.Join(dir, "no"), good.CertFile, good.KeyFile}, []string{"ca_file: must be a readable file", filepath.Join(dir, "no")}},
 		{"all files missing are reported at once", Files{CAFile: filepath.Join(dir, "no")}, []string{"ca_file: must be", "cert_file: must be set", "key_file: must be set"}},
 		{"an authority without a certificate", Files{empty, good.CertFile, good.KeyFile}, []string{"ca_file " + empty, "at least one certificate"}},

@@ -21,6 +21,7 @@ var (
 	ErrWrongUsage       = errors.New("certificate not for this use")
 	ErrWrongCluster     = errors.New("certificate of another cluster")
 	ErrWrongRole        = errors.New("certificate of another role")
+	ErrRevoked          = errors.New("certificate revoked")
 )
 
 // Only returns a copy of a config of this package that accepts peers of some
@@ -124,6 +125,9 @@ func (s *Source) verify(chain []*x509.Certificate, name string, usage x509.ExtKe
 	})
 	if err != nil {
 		return refusal(leaf, err, now)
+	}
+	if m.revoked.has(leaf) {
+		return fmt.Errorf("%w: certificate of %s, number %x, is in the list of %s", ErrRevoked, holder(leaf), leaf.SerialNumber, RevokedFile)
 	}
 	id, err := IdentityOf(leaf)
 	if err != nil {

@@ -66,7 +66,7 @@ func newCA(s Streams) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCAInit(s), newCAIssue(s), newCARenew(s), newCARotate(s), newCAShow(s))
+	cmd.AddCommand(newCAInit(s), newCAIssue(s), newCARenew(s), newCARotate(s), newCARevoke(s), newCAShow(s))
 	return cmd
 }
 
@@ -216,6 +216,41 @@ func newCARotate(s Streams) *cobra.Command {
 		},
 	}
 	life.bind(cmd, int(ca.DefaultAuthorityLifetime/day), "how long the new authority is valid")
+	return cmd
+}
+
+func newCARevoke(s Streams) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "revoke DIR|FILE|ROLE/NAME|SERIAL...",
+		Short: "Take certificates back before they end",
+		Long: "Adds certificates to the list of those that are good no more: the one in a directory or file, all\n" +
+			"that were issued to a holder and have not ended, or the one with a serial number (issued.jsonl in\n" +
+			"the directory of the authority has them).\n\n" +
+			"Members follow the list as " + tlsconf.RevokedFile + " beside their ca.pem: copy it there from the directory of the\n" +
+			"authority, on every machine. Within seconds they refuse these certificates and end the connections\n" +
+			"that were made with them. `ca issue` and `ca renew` copy the list too.",
+		Example: "  hearth ca revoke --ca ca worker/w7\n" +
+			"  for m in m1 m2 m3; do scp ca/" + tlsconf.RevokedFile + " $m:/etc/hearth/tls/; done",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			a, err := ca.Open(dir)
+			if err != nil {
+				return err
+			}
+			revoked, err := a.Revoke(args...)
+			if err != nil {
+				return err
+			}
+			for _, i := range revoked {
+				if err := say(s, "revoked %s, serial number %s", i.Identity, i.Serial); err != nil {
+					return err
+				}
+			}
+			return say(s, "now copy %s to every machine, beside ca.pem", filepath.Join(dir, tlsconf.RevokedFile))
+		},
+	}
+	bindCA(cmd, &dir)
 	return cmd
 }
 
