@@ -44,6 +44,7 @@ func (t *tx) initCluster(c *replogv1.InitCluster) Result {
 		return reject(model.RejectInvalid, "%v", err)
 	}
 	t.meta.cluster, t.meta.settings = id, &settings
+	t.recountHeld()
 	t.changedOnce(ChangeCluster)
 	t.changedOnce(ChangeSettings)
 	return Result{}

@@ -137,3 +137,17 @@ func TestEncodeBatchRefusesWhatCannotBeApplied(t *testing.T) {
 		t.Errorf("a batch that is too big: %v, want ErrTooLarge", err)
 	}
 }
+
+// Found by random entries: the book of what queues and users hold goes by settings that the foundation replaces.
+func TestTheFoundationOfAClusterCountsAnewWhatUsersHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).withWorkers(1, 8)
+	w.must(setting(model.SettingUserCores, "4"))
+	app := w.must(regApp(driverSpec())).App
+	w.placed(app, "w1", 1)
+	w.must(initCluster("c1")) // the state is checked after each entry
+	w.must(setting(model.SettingUserCores, "1"))
+	if v := w.must(place(placement(app, "w1", 1, 1))).Placements[0]; v.Rejection == model.RejectNone {
+		t.Error("a user who holds one core got another above his cap")
+	}
+}
