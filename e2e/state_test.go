@@ -23,7 +23,7 @@ func (n *node) view() (model.ClusterView, error) {
 	var v model.ClusterView
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	resp, err := n.of.access.get(ctx, n.HTTP, "/json")
+	resp, err := n.of.access.get(ctx, n.HTTP, "/v1/cluster")
 	if err != nil {
 		return v, err
 	}

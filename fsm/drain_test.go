@@ -259,3 +259,63 @@ func TestABadDrainIsRefused(t *testing.T) {
 	w.refused(drain(model.Drain{DeadlineTick: -1}, "w1"), model.RejectInvalid)
 	w.refused(stopDrained("w1", 1, "x"), model.RejectEvidence)
 }
+
+func TestASupervisedDriverLeavesADrainedWorkerAndAnotherOneStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(initCluster("c1"))
+	w.withWorkers(2, 8)
+	spec := model.DriverSpec{Name: "d", User: "ann", Cores: 1, MemoryMiB: 512, Command: model.Command{Argv: []string{"/bin/true"}}}
+	plain := w.must(withID(submitDriver(spec), "plain", 0)).Driver
+	spec.Supervise = true
+	supervised := w.must(withID(submitDriver(spec), "supervised", 0)).Driver
+	w.must(placeDrivers(driverPlacement(plain, "w1", 1), driverPlacement(supervised, "w1", 1)))
+	w.report1("w1", says(plain.Owner(), 1, model.ExecutorRunning), says(supervised.Owner(), 1, model.ExecutorRunning))
+
+	w.must(drain(model.Drain{}, "w1"))
+	w.checkState(plain.Owner(), 1, model.ExecutorRunning)
+	w.checkState(supervised.Owner(), 1, model.ExecutorKilling)
+	w.report1("w1", ended(supervised.Owner(), 1, model.ExecutorKilled, model.CauseKill, -1, 15))
+	if d, ok := w.v().Driver(supervised); !ok || d.State != model.DriverRelaunching || d.BackoffUntil > w.tick {
+		t.Errorf("the supervised driver is %+v, want RELAUNCHING at once", d)
+	}
+	w.checkWorkerState("w1", model.WorkerDraining)
+	w.must(stopDrained("w1", w.worker("w1").Drain.Index, "the deadline", plain.Ref(1)))
+	w.report1("w1", ended(plain.Owner(), 1, model.ExecutorKilled, model.CauseKill, -1, 15))
+	if d, ok := w.v().Driver(plain); !ok || d.State != model.DriverKilled {
+		t.Errorf("the other driver is %+v, want KILLED", d)
+	}
+	w.checkWorkerState("w1", model.WorkerDrained)
+}
+
+func TestAddressesThatVanishedWhileInUseKeepNewWorkAwayUntilTheyAreFree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(initCluster("c1"))
+	w.withWorkers(1, 8) // with gpu 0 and 1
+	spec := driverSpec()
+	spec.Profile.Resources = map[string]int{"gpu": 1}
+	app := w.must(regApp(spec)).App
+	with := func(address string, incarnation uint64) *replogv1.Placement {
+		p := placement(app, "w1", incarnation, 1)
+		p.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{address}}}
+		return p
+	}
+	id := int(w.do(place(with("1", 1)))[0].Placements[0].Executor)
+	w.report1("w1", says(app, id, model.ExecutorLaunching))
+
+	again := regWorker("w1", 2, 8, says(app, id, model.ExecutorRunning))
+	again.GetRegisterWorker().Offer.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{"0", "7"}}}
+	w.must(again)
+	if !w.worker("w1").Overcommitted {
+		t.Error("address 1 is held and not offered, and the worker may get more")
+	}
+	if v := w.do(place(with("0", 2)))[0].Placements[0]; v.Rejection != model.RejectDoesNotFit {
+		t.Errorf("a placement meanwhile: %q, want %q", v.Rejection, model.RejectDoesNotFit)
+	}
+	w.report1("w1", ended(app, id, model.ExecutorExited, model.CauseClean, 0, 0))
+	w.after(2000)
+	if v := w.do(place(with("7", 2)))[0].Placements[0]; v.Rejection != model.RejectNone {
+		t.Errorf("a placement afterwards: %q (%s)", v.Rejection, v.Text)
+	}
+}

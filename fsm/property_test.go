@@ -95,6 +95,10 @@ func (g gen) spec() model.AppSpec {
 		if rapid.Bool().Draw(g.rt, "gpu") {
 			s.Profile.Resources = map[string]int{"gpu": 1}
 		}
+		s.User, s.MinExecutors = g.pick("user", "ann", "bob"), g.num("gang", 0, 2)
+		if len(g.v.Settings().Queues) > 0 {
+			s.Queue = g.pick("queue", "", "a", "b")
+		}
 		return s
 	}
 	restart := rapid.SampledFrom([]model.Restart{model.RestartAlways, model.RestartAlways, model.RestartNever}).Draw(g.rt, "restart")
@@ -116,9 +120,29 @@ func (g gen) placements() []*replogv1.Placement {
 		if known && len(a.Spec.Profile.Resources) > 0 {
 			p.Resources = []*replogv1.ResourceAddresses{{Name: "gpu", Addresses: []string{g.pick("address", "0", "1", "2")}}}
 		}
+		if g.num("in a gang", 0, 4) == 0 {
+			p.Gang = 1
+		}
 		out = append(out, p)
 	}
 	return out
+}
+
+func (g gen) drain(worker string) *replogv1.Command {
+	return drain(model.Drain{Reason: "why", DeadlineTick: int64(g.num("deadline", 0, 2) * 5000), IdleOnly: g.num("idle only", 0, 3) == 0}, worker)
+}
+
+func (g gen) stopDrained(worker string) *replogv1.Command {
+	var index uint64
+	if w, ok := g.v.Worker(model.WorkerID(worker)); ok && w.Drain != nil && g.num("this drain", 0, 9) > 0 {
+		index = w.Drain.Index
+	}
+	var refs []model.ExecutorRef
+	for range g.num("stopped", 0, 3) {
+		app, id := g.executor()
+		refs = append(refs, model.ExecutorRef{App: app, Executor: model.ExecutorID(id)})
+	}
+	return stopDrained(worker, index, "it is replaced", refs...)
 }
 
 func (g gen) workerCommand() *replogv1.Command {
@@ -127,7 +151,13 @@ func (g gen) workerCommand() *replogv1.Command {
 	if w, ok := g.v.Worker(model.WorkerID(id)); ok && g.num("honest", 0, 3) > 0 {
 		seq = w.ReportSeq
 	}
-	switch g.num("worker command", 0, 9) {
+	switch g.num("worker command", 0, 12) {
+	case 10:
+		return g.drain(id)
+	case 11:
+		return undrain(id)
+	case 12:
+		return g.stopDrained(id)
 	case 0, 1:
 		return withCertificate(regWorker(id, inc+uint64(g.num("restart", 0, 1)), g.num("offer", 1, 6), g.reportsOn(id)...), g.pick("certificate", "", "", "node-1", "node-2"))
 	case 2:
@@ -195,7 +225,7 @@ func (g gen) rare() *replogv1.Command {
 	case 2:
 		return targets(g.app(), int32(g.num("profile", 0, 1)), int32(g.num("target", -1, 3)))
 	case 3:
-		return setting(g.pick("setting", append(model.SettingNames(), "color")...), g.pick("value", "true", "3", "WORKER_ID"))
+		return setting(g.pick("setting", append(model.SettingNames(), "color")...), g.pick("value", "true", "3", "WORKER_ID", "a,weight=2,cap_cores=4;b,priority=1", "0.5", "1s"))
 	case 4:
 		return regMaster(g.pick("master", "m1", "m2"), g.pick("address", "a:1", "b:1"))
 	case 5:

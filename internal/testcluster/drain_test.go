@@ -120,7 +120,7 @@ func TestSimUX08AWorkerOffersWhatItShouldAfterEachStepOfADrain(t *testing.T) {
 
 // TestSimTheDeadlineOfADrainSurvivesAFailover leaves copies that do a piece of work alone until then.
 func TestSimTheDeadlineOfADrainSurvivesAFailover(t *testing.T) {
-	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		c.StartMasters(3)
 		c.StartWorkers(2)
 		c.Settled(20 * time.Second)
@@ -159,7 +159,7 @@ func TestSimTheDeadlineOfADrainSurvivesAFailover(t *testing.T) {
 
 // TestSimADriversExecutorIsReplacedBeforeItLeavesADrainedWorker loses no task meanwhile.
 func TestSimADriversExecutorIsReplacedBeforeItLeavesADrainedWorker(t *testing.T) {
-	testcluster.Run(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		c.StartMasters(3)
 		c.StartWorkers(2)
 		leader := c.Settled(20 * time.Second)
