@@ -93,6 +93,9 @@ func LoadClient(path string, env []string, flags *pflag.FlagSet) (ClientConfig, 
 	if err := asError(append(l.problems, v.problems...)); err != nil {
 		return ClientConfig{}, nil, err
 	}
+	if c.TokenFile == "" {
+		c.TokenFile = findToken(c.TLS, env)
+	}
 	return c, v.warnings, nil
 }
 
