@@ -32,6 +32,8 @@ const (
 	reachInterval = 2 * time.Second
 	// disagreedInterval is how often it is written that the others disagree.
 	disagreedInterval = time.Minute
+	// silentInterval is the same for a leader that is silent to this one alone.
+	silentInterval = 10 * time.Second
 )
 
 // Failover is what a standby needs to find out, within milliseconds, that the
@@ -125,6 +127,7 @@ type failover struct {
 	reaching map[model.MasterID]bool // voters that are being reached
 	spent    suspect                 // all rounds were used on it and it was not seen since
 	warned   time.Time               // when a disagreement was last written
+	noted    time.Time               // the same for silence
 
 	ctx    func() (context.Context, context.CancelFunc) // ends with closing
 	cancel context.CancelFunc

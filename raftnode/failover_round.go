@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -62,8 +63,9 @@ func inLine(voters []voter) {
 type loss struct {
 	who    suspect
 	began  time.Time
-	silent bool // nothing is known but that it is not heard
-	waited bool // once for somebody's election
+	silent bool     // nothing is known but that it is not heard
+	waited bool     // once for somebody's election
+	others []string // why they did not agree, in the last round
 }
 
 // evidence is what the log says of it.
@@ -192,9 +194,7 @@ func (f *failover) replace(ctx context.Context, l *loss, at standing) (over bool
 		return true
 	}
 	if len(agreed) < need {
-		if !l.silent { // silence of one standby's own network is everyday
-			f.disagree(who, len(agreed), need)
-		}
+		f.disagree(l, len(agreed), need)
 		return false
 	}
 	inLine(agreed)
@@ -240,19 +240,29 @@ func (f *failover) anyBegun(ctx context.Context, l *loss, ahead []voter) bool {
 	return false
 }
 
-// disagree writes once a while that the leader is lost to this node alone.
-func (f *failover) disagree(who suspect, agreed, need int) {
+// disagree writes once a while that the leader is lost to this node alone. What
+// is silent to one standby is everyday, and of interest when a failover took long.
+func (f *failover) disagree(l *loss, agreed, need int) {
+	last, interval := &f.warned, disagreedInterval
+	if l.silent {
+		last, interval = &f.noted, silentInterval
+	}
 	f.mu.Lock()
-	quiet := !f.warned.IsZero() && time.Since(f.warned) < disagreedInterval
+	quiet := !last.IsZero() && time.Since(*last) < interval
 	if !quiet {
-		f.warned = time.Now()
+		*last = time.Now()
 	}
 	f.mu.Unlock()
 	if quiet {
 		return
 	}
+	if l.silent {
+		f.log.Info("the leader is silent to this master, and too few others find the same yet", "leader", string(l.who.leader), "term", l.who.term,
+			"agreed", agreed, "needed", need, "after", time.Since(l.began).String(), "others", strings.Join(l.others, "; "))
+		return
+	}
 	f.log.Warn("the leader's connections are closed and its ports refuse this master, but too few others find the same in time: leaving it alone; check the firewalls between the masters",
-		"leader", string(who.leader), "term", who.term, "agreed", agreed, "needed", need)
+		"leader", string(l.who.leader), "term", l.who.term, "agreed", agreed, "needed", need)
 }
 
 // ask asks every other voter and returns those that agree, this node included,
@@ -279,12 +289,15 @@ func (f *failover) ask(ctx context.Context, l *loss) (agreed []voter, need int, 
 		asked++
 		f.tasks.Go(func() { replies <- f.askOne(ctx, id, f.question(l)) })
 	}
+	l.others = l.others[:0]
 	var grace <-chan time.Time
 	for range asked {
 		select {
 		case r := <-replies:
 			if r.Gone {
 				agreed = append(agreed, voter{r.ID, r.Last})
+			} else {
+				l.others = append(l.others, fmt.Sprintf("%s: %s", r.ID, r.Reason))
 			}
 		case <-grace:
 			return agreed, need, nil
@@ -312,10 +325,10 @@ func (f *failover) askOne(ctx context.Context, id model.MasterID, q LeaderGone) 
 	switch {
 	case err != nil:
 		f.log.Debug("no answer whether the leader is gone", "from", string(id), "err", err)
-		return LeaderGoneReply{}
+		return LeaderGoneReply{ID: id, Reason: err.Error()}
 	case reply.ID != id:
 		f.log.Warn("another master answers at the address of a voter", "voter", string(id), "answered_by", string(reply.ID))
-		return LeaderGoneReply{}
+		return LeaderGoneReply{ID: id, Reason: "another master answers at its address"}
 	case !reply.Gone:
 		f.log.Debug("a voter does not find the leader gone", "voter", string(id), "reason", reply.Reason)
 	}

@@ -59,6 +59,16 @@ func (s *silence) left(now, last time.Time) time.Duration {
 	return max(0, s.endLocked(last).Sub(now))
 }
 
+// why says how it came that the leader is not silent yet, for the log.
+func (s *silence) why(now, last time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last.Before(s.stood) && s.stood.Add(s.part()).After(last.Add(s.limit)) {
+		return fmt.Sprintf("this master stood still until %s ago, and gives the leader a moment to be heard", now.Sub(s.stood))
+	}
+	return fmt.Sprintf("this master has heard the leader %s ago, within the election time-out", now.Sub(last))
+}
+
 // next plans the next look and returns the time until then. It is never far, so
 // that standing still is noticed.
 func (s *silence) next(now, last time.Time) time.Duration {
@@ -127,7 +137,7 @@ func (f *failover) findSilent(ctx context.Context) error {
 		left = f.silence.left(time.Now(), f.n.raft.LastContact())
 	}
 	if left > 0 {
-		return fmt.Errorf("%w: this master has heard the leader within the election time-out", model.ErrRefused)
+		return fmt.Errorf("%w: %s", model.ErrRefused, f.silence.why(time.Now(), f.n.raft.LastContact()))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -151,5 +152,20 @@ func TestAProcessThatStoodStillHearsTheLeaderOutFirst(t *testing.T) {
 	}
 	if got, want := s.left(at(5100), at(5050)), 350*time.Millisecond; got != want {
 		t.Errorf("left once it was heard: got %s, want %s", got, want)
+	}
+}
+
+// Who looks for the reason of a slow failover finds it in the log.
+func TestAVoterThatDoesNotAgreeSaysWhy(t *testing.T) {
+	start := time.Unix(1, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	s := silence{limit: 400 * time.Millisecond}
+	s.next(at(0), at(0))
+	if got, want := s.why(at(300), at(0)), "has heard the leader 300ms ago"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+	s.left(at(500), at(0)) // 400 ms late
+	if got, want := s.why(at(520), at(0)), "stood still until 20ms ago"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
 	}
 }
