@@ -43,6 +43,7 @@ type outbox struct {
 	frames, spare *rpc.Frames
 	tasks         []model.ExecTask // processes, and calls that are sent again
 	cancels       []model.TaskID
+	recall        []model.TaskID
 	fetch         *model.OutputFetch
 	stop          bool
 	wake          chan struct{}
@@ -103,13 +104,16 @@ func (o *outbox) drain() (d drained) {
 	if len(o.cancels) > 0 {
 		d.after = append(d.after, model.ExecutorDown{Cancel: o.cancels})
 	}
+	if len(o.recall) > 0 {
+		d.after = append(d.after, model.ExecutorDown{Recall: o.recall})
+	}
 	if o.fetch != nil {
 		d.after = append(d.after, model.ExecutorDown{Fetch: o.fetch})
 	}
 	if o.stop {
 		d.after = append(d.after, model.ExecutorDown{Stop: true})
 	}
-	o.welcome, o.beat, o.tasks, o.cancels, o.fetch, o.stop = nil, nil, nil, nil, nil, false
+	o.welcome, o.beat, o.tasks, o.cancels, o.recall, o.fetch, o.stop = nil, nil, nil, nil, nil, nil, false
 	d.frames = o.frames
 	o.spare.Reset()
 	o.frames, o.spare = o.spare, o.frames

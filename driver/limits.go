@@ -28,6 +28,9 @@ const (
 	maxAheadBytes = 16 << 20
 	// aheadMicro is how many microseconds of work wait in an executor.
 	aheadMicro = 10_000
+	// aheadProcess is up to how many microseconds processes are short enough to be
+	// sent ahead: it is many times what a round trip takes on a busy machine.
+	aheadProcess = 100_000
 	// MaxBatch bounds the tasks and the results in one message. (A message is also
 	// cut at about 1 MiB.)
 	MaxBatch = 512
@@ -113,6 +116,9 @@ const (
 	// Spark's, and allocationTimeout bounds one question of it to the leader.
 	allocationInterval = 100 * time.Millisecond
 	allocationTimeout  = 5 * time.Second
+	// recallAfter is how long an executor may end nothing before what waits there is
+	// taken back, if others have room.
+	recallAfter = 500 * time.Millisecond
 	// beatInterval is what executors are told in their welcome.
 	beatInterval = time.Second
 	// helloTimeout is how long a new stream may say nothing.

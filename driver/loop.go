@@ -42,6 +42,7 @@ type loop struct {
 	// something to be told at its end.
 	ended   []Result
 	touched []*member
+	back    []*task // given back in this turn
 
 	finishing bool // no task is handed out any more
 	stop      bool // the run ends
@@ -61,7 +62,6 @@ func newLoop(d *Driver, session confirmer) *loop {
 		byConn:  make(map[*conn]*member),
 		unknown: make(map[model.ExecutorID]time.Time),
 		tasks:   newTable(),
-		rules:   loadRules{bounded: d.cfg.MaxRunning > 0},
 	}
 }
 
@@ -88,6 +88,7 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 			l.decommission()
 		case <-tick.C:
 			l.age(time.Now())
+			l.rebalance(time.Now())
 			l.decommission()
 			for _, m := range l.order {
 				m.ackNow = len(m.acks) > 0
@@ -180,6 +181,7 @@ func (l *loop) endTurn() {
 	if len(l.ended) > 0 {
 		l.ended = l.d.out.add(l.ended)
 	}
+	l.requeue()
 	l.dispatch()
 	l.d.intake.left(l.waiting())
 	for _, m := range l.touched {
@@ -232,10 +234,14 @@ func (l *loop) dispatch() {
 	if l.finishing || l.waiting() == 0 || l.d.out.full() {
 		return
 	}
-	for l.d.cfg.MaxRunning == 0 || l.running < l.d.cfg.MaxRunning {
+	l.rules.look(l)
+	for !l.rules.bounded || l.running < l.d.cfg.MaxRunning {
 		m := l.nearest()
 		if m == nil {
 			return
+		}
+		if m.busy == 0 {
+			m.progress = time.Now()
 		}
 		for n := l.portion(m); n > 0; n-- {
 			t := l.dequeue(m)
@@ -307,6 +313,9 @@ func (l *loop) result(m *member, r *model.TaskResult) {
 		return
 	case t.state == taskFetching:
 		return // told twice on one stream
+	case r.Outcome == model.TaskReturned:
+		l.returned(m, t)
+		return
 	}
 	r.Executor = m.info.ID
 	long := r.StdoutBytes > int64(len(r.Stdout)) || r.StderrBytes > int64(len(r.Stderr))

@@ -28,6 +28,12 @@ type member struct {
 	// microseconds its calls take, negative = not known.
 	deep bool
 	pace float64
+	// queues: it keeps processes that wait, and gives back what has not begun.
+	queues bool
+	// progress is when it last got something to do or ended something. stalled: what
+	// waited there was asked for since.
+	progress time.Time
+	stalled  bool
 	// lingering slots are taken by functions whose tasks are over.
 	lingering int
 	load      *loadRules

@@ -190,6 +190,7 @@ func (l *loop) accept(m *member, h helloMsg) {
 	}
 	m.conn, m.pid = h.c, h.hello.PID
 	m.deep, m.lingering = h.hello.Holds > 2*maxAhead, 0 // it tells of those that linger
+	m.queues, m.progress = h.hello.Queues, time.Now()
 	l.byConn[h.c] = m
 	i, _ := slices.BinarySearchFunc(l.order, m.info.ID, func(o *member, id model.ExecutorID) int { return int(o.info.ID - id) })
 	l.order = slices.Insert(l.order, i, m)

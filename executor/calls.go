@@ -14,7 +14,7 @@ import (
 type call struct {
 	ctx     *callContext // nil until it is started
 	began   time.Time
-	started bool
+	started bool // of processes, too
 	// lapsed: its result is reported although it runs on; it takes a slot.
 	lapsed bool
 	// timer is that of the time-out, then that of the grace; nil = none.
@@ -183,8 +183,7 @@ func (r *registry) timeOut(t *heldTask) {
 // runs is asked to, and is reported if it has not returned after the grace.
 func (r *registry) endCallLocked(t *heldTask) {
 	if !t.started {
-		r.finishLocked(t, &model.TaskResult{Outcome: t.outcome, ExitCode: -1, Error: "cancelled before it ran"}, [2]*capture{})
-		r.wake()
+		r.unbegunLocked(t)
 		return
 	}
 	if t.timer != nil {
@@ -197,6 +196,12 @@ func (r *registry) endCallLocked(t *heldTask) {
 	}
 	r.calls.ending[t] = struct{}{}
 	t.ctx.end(why)
+}
+
+// unbegunLocked reports a task that was killed while it waited for a slot.
+func (r *registry) unbegunLocked(t *heldTask) {
+	r.finishLocked(t, &model.TaskResult{Outcome: t.outcome, ExitCode: -1, Error: "cancelled before it ran"}, [2]*capture{})
+	r.wake()
 }
 
 // lapse reports a call whose function does not return.

@@ -44,6 +44,9 @@ type registry struct {
 	closed  bool
 	running sync.WaitGroup
 	run     func(*heldTask) // runs a process and calls finish
+	// waiting are processes until a slot is free: busy of them run.
+	waiting []*heldTask
+	busy    int
 	discard func(*capture)
 	calls   callQueue
 	// lingerTold is what the driver was last told of calls.lingering.
@@ -111,17 +114,46 @@ func (r *registry) add(tasks []model.ExecTask) error {
 			continue
 		}
 		t.stop = make(chan struct{})
-		r.running.Go(func() { r.run(t) })
+		r.waiting = append(r.waiting, t)
 	}
 	r.staffLocked()
+	r.startLocked()
 	return nil
+}
+
+// startLocked starts the processes for which there are slots.
+func (r *registry) startLocked() {
+	for len(r.waiting) > 0 && r.busy < r.calls.slots && !r.closed {
+		t := r.waiting[0]
+		r.waiting[0] = nil
+		if r.waiting = r.waiting[1:]; t.over || t.abandoned {
+			continue
+		}
+		t.started = true
+		r.busy++
+		r.running.Go(func() { r.run(t) })
+	}
+}
+
+// recall gives tasks back that have not begun.
+func (r *registry) recall(ids []model.TaskID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		if t := r.held.get(id); t != nil && !t.over && !t.started {
+			r.finishLocked(t, &model.TaskResult{Outcome: model.TaskReturned, ExitCode: -1}, [2]*capture{})
+			r.wake()
+		}
+	}
 }
 
 // finish records the result of a process; id and attempt are filled in.
 func (r *registry) finish(t *heldTask, res model.TaskResult, output [2]*capture) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.busy--
 	r.finishLocked(t, &res, output)
+	r.startLocked()
 	r.wake()
 }
 
@@ -184,6 +216,7 @@ func (r *registry) adopt(w *model.ExecutorWelcome, cores int) {
 	if w.Slots > 0 {
 		r.calls.slots = min(w.Slots, cores)
 	}
+	r.startLocked()
 	r.wake()
 }
 
@@ -235,11 +268,14 @@ func (r *registry) killLocked(t *heldTask, outcome model.TaskOutcome) {
 		return
 	}
 	t.outcome = outcome
-	if t.isCall() {
+	switch {
+	case t.isCall():
 		r.endCallLocked(t)
-		return
+	case !t.started:
+		r.unbegunLocked(t)
+	default:
+		close(t.stop)
 	}
-	close(t.stop)
 }
 
 // unsent encodes results that were not sent on this session, in messages of one

@@ -75,6 +75,7 @@ func (x *executor) session(parent context.Context, conn *rpc.Conn) (welcomed boo
 	err = s.Send(model.ExecutorUp{Hello: &model.ExecutorHello{
 		App: x.cfg.App, Executor: x.cfg.Executor, Secret: x.cfg.Secret,
 		Cores: x.cfg.Cores, Host: x.cfg.Host, PID: os.Getpid(), Running: x.tasks.ids(), Holds: MaxHeldTasks,
+		Queues: true,
 	}})
 	if err != nil {
 		// gRPC says only EOF here; Recv has the reason.
@@ -165,6 +166,9 @@ func (x *executor) readLoop(ctx context.Context, s rpc.ExecutorSessionClient, he
 		}
 		if len(m.Cancel) > 0 {
 			x.tasks.cancel(m.Cancel)
+		}
+		if len(m.Recall) > 0 {
+			x.tasks.recall(m.Recall)
 		}
 		switch {
 		case m.Stop:

@@ -21,7 +21,7 @@ func TestHelloNamesTheExecutor(t *testing.T) {
 	p := startExecutor(t, h, "")
 	s := h.session(nil)
 	host, _ := os.Hostname()
-	want := model.ExecutorHello{App: p.app, Executor: 3, Secret: "sesame", Cores: 2, Host: host, PID: p.cmd.Process.Pid, Holds: MaxHeldTasks}
+	want := model.ExecutorHello{App: p.app, Executor: 3, Secret: "sesame", Cores: 2, Host: host, PID: p.cmd.Process.Pid, Holds: MaxHeldTasks, Queues: true}
 	if diff := cmp.Diff(want, s.hello); diff != "" {
 		t.Errorf("hello (-want +got):\n%s", diff)
 	}

@@ -97,6 +97,7 @@ func TestAnExecutorHoldsABoundedNumberOfTasks(t *testing.T) {
 		<-release
 		r.finish(h, model.TaskResult{Outcome: model.TaskDone}, [2]*capture{})
 	}, func(*capture) {})
+	r.calls.slots = MaxHeldTasks
 	tasks := func(from, n int) []model.ExecTask {
 		var out []model.ExecTask
 		for i := range n {
@@ -126,6 +127,7 @@ func TestABatchOfResultsIsBounded(t *testing.T) {
 		r.finish(h, model.TaskResult{Stdout: make([]byte, 2*maxFrameBytes/3)}, [2]*capture{})
 		done <- struct{}{}
 	}, func(*capture) {})
+	r.calls.slots = 1
 	for i := range 5 {
 		if err := r.add([]model.ExecTask{{ID: model.TaskID(i + 1), Attempt: 1}}); err != nil {
 			t.Fatal(err)

@@ -47,6 +47,7 @@ const (
 	TaskTimedOut TaskOutcome = "TIMED_OUT" // ended by its timeout
 	TaskKilled   TaskOutcome = "KILLED"    // ended because it was cancelled
 	TaskNotRun   TaskOutcome = "NOT_RUN"   // could not be started; see Error
+	TaskReturned TaskOutcome = "RETURNED"  // given back to the driver, which wants to run it elsewhere
 )
 
 // TaskResult is the result of one attempt.
@@ -83,6 +84,9 @@ type ExecutorHello struct {
 	// included. 0 = an executor that starts each as it comes, and takes tasks and
 	// acknowledgements in separate messages only.
 	Holds int
+	// Queues: it keeps processes, too, until a slot is free, and gives back what
+	// Recall asks for.
+	Queues bool
 }
 
 // ExecutorUp is one message from executor to driver.
@@ -113,6 +117,8 @@ type ExecutorDown struct {
 	Fetch *OutputFetch
 	// Stop ends the executor: exit 0.
 	Stop bool
+	// Recall asks for tasks back that have not begun; the others run on.
+	Recall []TaskID
 }
 
 // ExecutorWelcome accepts an executor.

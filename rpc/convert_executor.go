@@ -17,7 +17,7 @@ func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
 	if h := m.Hello; h != nil {
 		out.Hello = &pb.ExecutorHello{
 			App: string(h.App), Executor: int64(h.Executor), Secret: h.Secret, Cores: int64(h.Cores),
-			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire), Holds: int64(h.Holds),
+			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire), Holds: int64(h.Holds), Queues: h.Queues,
 		}
 	}
 	if m.Beat != nil {
@@ -38,7 +38,7 @@ func executorUpFromWire(m *pb.ExecutorUp) model.ExecutorUp {
 		out.Hello = &model.ExecutorHello{
 			App: model.AppID(h.GetApp()), Executor: model.ExecutorID(h.GetExecutor()), Secret: h.GetSecret(),
 			Cores: int(h.GetCores()), Host: h.GetHost(), PID: int(h.GetPid()), Running: each(h.GetRunning(), taskIDFromWire),
-			Holds: int(h.GetHolds()),
+			Holds: int(h.GetHolds()), Queues: h.GetQueues(),
 		}
 	}
 	if m.GetBeat() != nil {
@@ -78,6 +78,7 @@ func resultFromWire(r *pb.TaskResult) model.TaskResult {
 func executorDownToWire(m model.ExecutorDown) *pb.ExecutorDown {
 	out := &pb.ExecutorDown{
 		Tasks: each(m.Tasks, taskToWire), Ack: each(m.Ack, taskIDToWire), Cancel: each(m.Cancel, taskIDToWire), Stop: m.Stop,
+		Recall: each(m.Recall, taskIDToWire),
 	}
 	if w := m.Welcome; w != nil {
 		out.Welcome = &pb.ExecutorWelcome{BeatMs: w.BeatMilli, Adopted: each(w.Adopted, taskIDToWire), Slots: int64(w.Slots), Batch: int64(w.Batch)}
@@ -95,6 +96,7 @@ func executorDownFromWire(m *pb.ExecutorDown) model.ExecutorDown {
 	out := model.ExecutorDown{
 		Tasks: each(m.GetTasks(), taskFromWire), Ack: each(m.GetAck(), taskIDFromWire),
 		Cancel: each(m.GetCancel(), taskIDFromWire), Stop: m.GetStop(),
+		Recall: each(m.GetRecall(), taskIDFromWire),
 	}
 	if w := m.GetWelcome(); w != nil {
 		out.Welcome = &model.ExecutorWelcome{

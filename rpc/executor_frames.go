@@ -133,7 +133,7 @@ func (f *downFrame) marshal() (mem.BufferSlice, bool) {
 
 // plainDown reports whether a message has only fields that are encoded here.
 func plainDown(m *model.ExecutorDown) bool {
-	if m.Welcome != nil || m.BeatAck != nil || m.Fetch != nil || m.Stop {
+	if m.Welcome != nil || m.BeatAck != nil || m.Fetch != nil || m.Stop || len(m.Recall) > 0 {
 		return false
 	}
 	for i := range m.Tasks {
@@ -429,6 +429,8 @@ func outcomeOf(b []byte) model.TaskOutcome {
 		return model.TaskKilled
 	case model.TaskNotRun:
 		return model.TaskNotRun
+	case model.TaskReturned:
+		return model.TaskReturned
 	}
 	return model.TaskOutcome(b)
 }

@@ -103,14 +103,16 @@ func (x *ExecutorUp) GetLingering() int64 {
 }
 
 type ExecutorDown struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Welcome       *ExecutorWelcome       `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	BeatAck       *Beat                  `protobuf:"bytes,2,opt,name=beat_ack,json=beatAck,proto3" json:"beat_ack,omitempty"`
-	Tasks         []*ExecTask            `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Ack           []uint64               `protobuf:"varint,4,rep,packed,name=ack,proto3" json:"ack,omitempty"`
-	Cancel        []uint64               `protobuf:"varint,5,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
-	Fetch         *OutputFetch           `protobuf:"bytes,6,opt,name=fetch,proto3" json:"fetch,omitempty"`
-	Stop          bool                   `protobuf:"varint,7,opt,name=stop,proto3" json:"stop,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Welcome *ExecutorWelcome       `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
+	BeatAck *Beat                  `protobuf:"bytes,2,opt,name=beat_ack,json=beatAck,proto3" json:"beat_ack,omitempty"`
+	Tasks   []*ExecTask            `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Ack     []uint64               `protobuf:"varint,4,rep,packed,name=ack,proto3" json:"ack,omitempty"`
+	Cancel  []uint64               `protobuf:"varint,5,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
+	Fetch   *OutputFetch           `protobuf:"bytes,6,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	Stop    bool                   `protobuf:"varint,7,opt,name=stop,proto3" json:"stop,omitempty"`
+	// Tasks to give back if they have not begun: their results say RETURNED.
+	Recall        []uint64 `protobuf:"varint,8,rep,packed,name=recall,proto3" json:"recall,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +196,13 @@ func (x *ExecutorDown) GetStop() bool {
 	return false
 }
 
+func (x *ExecutorDown) GetRecall() []uint64 {
+	if x != nil {
+		return x.Recall
+	}
+	return nil
+}
+
 type ExecutorHello struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	App      string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -205,7 +214,10 @@ type ExecutorHello struct {
 	Running  []uint64               `protobuf:"varint,7,rep,packed,name=running,proto3" json:"running,omitempty"`
 	// How many tasks the executor holds at most; 0 = it starts each as it comes,
 	// and takes tasks and acknowledgements in separate messages only.
-	Holds         int64 `protobuf:"varint,8,opt,name=holds,proto3" json:"holds,omitempty"`
+	Holds int64 `protobuf:"varint,8,opt,name=holds,proto3" json:"holds,omitempty"`
+	// It keeps processes, too, until one of its slots is free, and gives back what it
+	// is asked for.
+	Queues        bool `protobuf:"varint,9,opt,name=queues,proto3" json:"queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,6 +306,13 @@ func (x *ExecutorHello) GetHolds() int64 {
 		return x.Holds
 	}
 	return 0
+}
+
+func (x *ExecutorHello) GetQueues() bool {
+	if x != nil {
+		return x.Queues
+	}
+	return false
 }
 
 type ExecutorWelcome struct {
@@ -772,7 +791,7 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\v2\x1e.hearth.cluster.v1.OutputChunkR\x05chunk\x12!\n" +
 	"\tlingering\x18\x05 \x01(\x03H\x00R\tlingering\x88\x01\x01B\f\n" +
 	"\n" +
-	"_lingering\"\xa7\x02\n" +
+	"_lingering\"\xbf\x02\n" +
 	"\fExecutorDown\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2\".hearth.cluster.v1.ExecutorWelcomeR\awelcome\x122\n" +
 	"\bbeat_ack\x18\x02 \x01(\v2\x17.hearth.cluster.v1.BeatR\abeatAck\x121\n" +
@@ -780,7 +799,8 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x03ack\x18\x04 \x03(\x04R\x03ack\x12\x16\n" +
 	"\x06cancel\x18\x05 \x03(\x04R\x06cancel\x124\n" +
 	"\x05fetch\x18\x06 \x01(\v2\x1e.hearth.cluster.v1.OutputFetchR\x05fetch\x12\x12\n" +
-	"\x04stop\x18\a \x01(\bR\x04stop\"\xc1\x01\n" +
+	"\x04stop\x18\a \x01(\bR\x04stop\x12\x16\n" +
+	"\x06recall\x18\b \x03(\x04R\x06recall\"\xd9\x01\n" +
 	"\rExecutorHello\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\x12\x16\n" +
@@ -789,7 +809,8 @@ const file_cluster_v1_executor_proto_rawDesc = "" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
 	"\arunning\x18\a \x03(\x04R\arunning\x12\x14\n" +
-	"\x05holds\x18\b \x01(\x03R\x05holds\"p\n" +
+	"\x05holds\x18\b \x01(\x03R\x05holds\x12\x16\n" +
+	"\x06queues\x18\t \x01(\bR\x06queues\"p\n" +
 	"\x0fExecutorWelcome\x12\x17\n" +
 	"\abeat_ms\x18\x01 \x01(\x03R\x06beatMs\x12\x18\n" +
 	"\aadopted\x18\x02 \x03(\x04R\aadopted\x12\x14\n" +
