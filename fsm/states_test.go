@@ -101,7 +101,7 @@ func TestEveryStateOfAnExecutorIsReachedLeftAndListedOnce(t *testing.T) {
 		model.ExecutorPlaced:          {steps(registered, placedOne), reports(model.ExecutorLaunching)},
 		model.ExecutorLaunching:       {steps(registered, placedOne, reports(model.ExecutorLaunching)), reports(model.ExecutorRunning)},
 		model.ExecutorRunning:         {up, finished},
-		model.ExecutorDecommissioning: {steps(serves, placedOne, reports(model.ExecutorRunning), drains), undrained},
+		model.ExecutorDecommissioning: {steps(serves, placedOne, reports(model.ExecutorRunning), drains), finished},
 		model.ExecutorKilling:         {steps(up, killsOne), exits(-1, model.ExecutorKilled, model.CauseKill)},
 		model.ExecutorStuck:           {steps(up, killsOne, reports(model.ExecutorStuck)), exits(-1, model.ExecutorKilled, model.CauseKill)},
 		model.ExecutorExited:          {steps(up, finished), nil},
