@@ -20,10 +20,19 @@ const TempSuffix = ".tmp"
 //
 // Writers of the same path must take turns; those of different paths need not.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	if err := replace(path, data, mode); err != nil {
-		return fmt.Errorf("replace %s: %w", path, err)
+	if err := WriteUnnamed(path, data, mode); err != nil {
+		return err
 	}
 	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteUnnamed is Write without its last step: the content is on disk, and the
+// name will be with the next sync of the directory that begins afterwards.
+func WriteUnnamed(path string, data []byte, mode fs.FileMode) error {
+	if err := replace(path, data, mode); err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return nil

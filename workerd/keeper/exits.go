@@ -22,7 +22,12 @@ const (
 // exitStore keeps one file per exit that the agent has not yet acknowledged with a Forget. Files
 // of different keys may be written and removed concurrently.
 type exitStore struct {
-	dir string
+	dir   string
+	names *dirSync // nil: every save syncs the directory itself
+}
+
+func newExitStore(dir string) exitStore {
+	return exitStore{dir: dir, names: &dirSync{call: func() error { return atomicfile.SyncDir(dir) }}}
 }
 
 type exitFile struct {
@@ -41,7 +46,13 @@ func (s exitStore) save(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode exit of %s: %w", e.Key, err)
 	}
-	if err := atomicfile.Write(s.path(e.Key), append(b, '\n'), 0o600); err != nil {
+	b = append(b, '\n')
+	if s.names == nil {
+		err = atomicfile.Write(s.path(e.Key), b, 0o600)
+	} else if err = atomicfile.WriteUnnamed(s.path(e.Key), b, 0o600); err == nil {
+		err = s.names.sync()
+	}
+	if err != nil {
 		return fmt.Errorf("write exit of %s: %w", e.Key, err)
 	}
 	return nil

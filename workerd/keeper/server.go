@@ -141,7 +141,7 @@ func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
 	return &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
-		exits:   exitStore{dir: filepath.Join(cfg.StateDir, "exits")},
+		exits:   newExitStore(filepath.Join(cfg.StateDir, "exits")),
 		table:   newProcTable(),
 		spawn:   spawn,
 		entries: make(map[string]*entry),
