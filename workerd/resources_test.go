@@ -126,3 +126,24 @@ func TestAProcessFindsItsAddressesInTheFormOfSpark(t *testing.T) {
 		t.Errorf("a file for no resources: %v", err)
 	}
 }
+
+func FuzzParseDiscovery(f *testing.F) {
+	for _, seed := range []string{
+		`{"name": "gpu", "addresses": ["0", "1"]}`, `{"name":"gpu","addresses":[]}`, `{"name":"gpu"} {}`, `{"name":"gpu","addresses":["0","0"]}`, `[`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		addrs, err := parseDiscovery("gpu", text)
+		if err != nil {
+			return
+		}
+		seen := make(map[string]bool)
+		for _, a := range addrs {
+			if a == "" || seen[a] {
+				t.Errorf("%q passes with addresses %q", text, addrs)
+			}
+			seen[a] = true
+		}
+	})
+}

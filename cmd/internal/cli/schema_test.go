@@ -34,6 +34,7 @@ func TestTheJSONOfEveryVerbKeepsItsFields(t *testing.T) {
 		{"ca show", caView{}},
 		{"bench", bench.Report{}},
 		{"demo --keep --no-job", demo.Cluster{}},
+		{"drain, undrain", drainedView{}},
 		{"kill, operator raft transfer, operator raft leave", doneView{}},
 		{"operator gossip keys", gossipKeysView{}},
 		{"operator gossip members", gossipView{}},
