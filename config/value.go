@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hearthd/hearth/model"
 )
 
 // shape is the form of a value in HCL.
@@ -144,4 +146,52 @@ func addressesValue(p *[]string, defaultPort int) value {
 // pairsValue is a mapping of "name=value" pairs that keep parses and stores.
 func pairsValue(kind, separator string, keep func(parts []string) error) value {
 	return value{kind: kind, shape: mapping, separator: separator, set: keep, text: func() string { return "" }}
+}
+
+// shareValue is a share between 0 and 1, kept in thousandths.
+func shareValue(p *int) value {
+	return scalarValue("number", func(s string) error {
+		milli, err := model.ParseShare(s)
+		if err != nil {
+			return errors.New("must be a number between 0 and 1, with three decimals at most")
+		}
+		*p = milli
+		return nil
+	}, func() string { return model.FormatShare(*p) })
+}
+
+// milliValue is a duration, kept in ms.
+func milliValue(p *int64, high int64) value {
+	return scalarValue("duration", func(s string) error {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d.Milliseconds() > high {
+			return fmt.Errorf("must be a duration between 0 and %s, with a unit, such as 5m", model.FormatMilli(high))
+		}
+		*p = d.Milliseconds()
+		return nil
+	}, func() string { return model.FormatMilli(*p) })
+}
+
+// queuesValue is a list of queues as model.ParseQueue reads them.
+func queuesValue(p *[]model.Queue) value {
+	return value{
+		kind: "queues", shape: list, separator: ";",
+		set: func(parts []string) error {
+			if len(parts) > model.MaxQueues {
+				return fmt.Errorf("must be at most %d queues", model.MaxQueues)
+			}
+			qs, err := model.ParseQueues(strings.Join(parts, ";"))
+			if err != nil {
+				return err
+			}
+			s := model.DefaultSettings()
+			s.Queues = qs
+			if err := s.Validate(); err != nil {
+				return err
+			}
+			*p = qs
+			return nil
+		},
+		text: func() string { return model.FormatQueues(*p) },
+	}
 }

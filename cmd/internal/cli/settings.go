@@ -17,6 +17,20 @@ type settingsView struct {
 	SpreadOutApps         bool                  `json:"spread_out_apps"`
 	WorkerSelectionPolicy model.SelectionPolicy `json:"worker_selection_policy"`
 	DefaultCores          int                   `json:"default_cores"`
+	SpreadOutDrivers      bool                  `json:"spread_out_drivers"`
+	MaxDrivers            int                   `json:"max_drivers"`
+	DriverShare           float64               `json:"driver_share"`
+	Queues                []queueView           `json:"queues"`
+	UserCores             int                   `json:"user_cores"`
+	GangAfterMilli        int64                 `json:"gang_after_ms"`
+}
+
+// queueView is one queue of the settings.
+type queueView struct {
+	Name     string `json:"name"`
+	Weight   int    `json:"weight"`
+	Priority int    `json:"priority"`
+	CapCores int    `json:"cap_cores"`
 }
 
 // settingsSetView is `hearth settings set -o json`.
@@ -26,18 +40,24 @@ type settingsSetView struct {
 }
 
 func settingsOf(v model.Settings) settingsView {
-	return settingsView{
+	out := settingsView{
 		Version: model.ViewVersion, SpreadOutApps: v.SpreadOutApps,
 		WorkerSelectionPolicy: v.WorkerSelectionPolicy, DefaultCores: v.DefaultCores,
+		SpreadOutDrivers: v.SpreadOutDrivers, MaxDrivers: v.MaxDrivers, DriverShare: float64(v.DriverShareMilli) / 1000,
+		Queues: make([]queueView, 0, len(v.Queues)), UserCores: v.UserCores, GangAfterMilli: v.GangAfterMilli,
 	}
+	for _, q := range v.Queues {
+		out.Queues = append(out.Queues, queueView(q))
+	}
+	return out
 }
 
-func settingsTable(v settingsView) func(io.Writer) error {
+func settingsTable(v model.Settings) func(io.Writer) error {
 	return func(w io.Writer) error {
 		t := newTable(w, "SETTING", "VALUE")
-		t.row("spread_out_apps", v.SpreadOutApps)
-		t.row("worker_selection_policy", v.WorkerSelectionPolicy)
-		t.row("default_cores", v.DefaultCores)
+		for _, name := range model.SettingNames() {
+			t.row(name, v.Get(name))
+		}
 		return t.flush()
 	}
 }
@@ -56,14 +76,17 @@ func newSettings(s Streams) *cobra.Command {
 		if err != nil {
 			return nil, nil, err
 		}
-		view := settingsOf(v)
-		return view, settingsTable(view), nil
+		return settingsOf(v), settingsTable(v), nil
 	})
 	set := question(s, &cobra.Command{
-		Use:     "set NAME=VALUE...",
-		Short:   "Change settings, all of them or none",
-		Example: "  hearth settings set spread_out_apps=false default_cores=8",
-		Args:    cobra.MinimumNArgs(1),
+		Use:   "set NAME=VALUE...",
+		Short: "Change settings, all of them or none",
+		Long: `Changes settings, all of them or none. Queues are given together, separated by ";",
+each as its name and what differs from the default: weight=1, priority=0 and cap_cores=0
+(no limit). driver_share is between 0 (no limit) and 1, gang_after a duration.`,
+		Example: "  hearth settings set spread_out_apps=false default_cores=8\n" +
+			"  hearth settings set 'queues=prod,priority=10,cap_cores=64;batch,weight=2'",
+		Args: cobra.MinimumNArgs(1),
 	}, func(ctx context.Context, c *session, args []string) (any, func(io.Writer) error, error) {
 		values := make(map[string]string, len(args))
 		for _, a := range args {
