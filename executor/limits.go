@@ -20,6 +20,8 @@ const (
 	maxFrameBytes = 15 << 10
 	// maxSendBytes is how much goes out at once, in several messages.
 	maxSendBytes = 256 << 10
+	// copyBytes is how much output of a process is read at once.
+	copyBytes = 32 << 10
 	// maxPendingFetches bounds the fetches that wait for the sender; with more
 	// the stream is not read until one is answered.
 	maxPendingFetches = 64

@@ -20,6 +20,8 @@ type executor struct {
 	procs  *processes
 	tasks  *registry
 	heard  func() // the driver has said something
+	// buffers are for copying the output of processes.
+	buffers sync.Pool
 }
 
 // Run is the life of an executor: it registers with its driver and runs tasks

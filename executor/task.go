@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -75,8 +76,8 @@ func (x *executor) execute(t *heldTask, dir string, res *model.TaskResult) (outp
 		stderr.abort()
 		return fail(err)
 	}
-	stdout.pump()
-	stderr.pump()
+	stdout.pump(&x.buffers)
+	stderr.pump(&x.buffers)
 	res.Outcome = x.await(t, p)
 	res.RuntimeMicro = time.Since(began).Microseconds()
 	exitStatus(x.procs.bury(p), res)
@@ -158,11 +159,19 @@ func (p *pipe) abort() {
 }
 
 // pump starts to read. The writing end now belongs to the child alone.
-func (p *pipe) pump() {
+func (p *pipe) pump(buffers *sync.Pool) {
 	_ = p.w.Close()
 	go func() {
 		defer close(p.done)
-		_, _ = io.Copy(p.into, p.r) // ends at the last writer's end, or at the deadline
+		buf, ok := buffers.Get().(*[]byte)
+		if !ok {
+			b := make([]byte, copyBytes)
+			buf = &b
+		}
+		defer buffers.Put(buf)
+		// Ends at the last writer's end, or at the deadline. Without the wrapping the
+		// file would bring a buffer of its own.
+		_, _ = io.CopyBuffer(p.into, struct{ io.Reader }{p.r}, *buf)
 	}()
 }
 
