@@ -45,6 +45,9 @@ func newMaster(s Streams) *cobra.Command {
 			}
 			log := newLogger("hearth", conf.Log, s.Err)
 			warn(log, warnings)
+			if err := requireOpenFiles(); err != nil {
+				return lastWord(log, conf.Log, fmt.Errorf("start master: %w", err))
+			}
 			preferMaster(log)
 			// Libraries make the files of the log and of snapshots readable by all. A
 			// master starts no processes, so nobody else inherits this.

@@ -55,6 +55,9 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	}
 	log := newLogger("hearth", conf.Log, s.Err)
 	warn(log, warnings)
+	if err := requireOpenFiles(); err != nil {
+		return lastWord(log, conf.Log, fmt.Errorf("start worker: %w", err))
+	}
 	source, err := daemonTLS(conf.TLS, tlsconf.RoleWorker)
 	if err != nil {
 		return err
