@@ -13,11 +13,11 @@ import (
 	"github.com/hearthd/hearth/demo"
 )
 
-// Targets of shell tasks: how much of the peers' rate hearth run keeps. It has
-// what they have not (other machines, captured output, a directory and a process
-// group for each task), so it is not to be faster than xargs.
+// Targets of shell tasks: how much of the peers' rate hearth run keeps, although it
+// has what they have not (other machines, captured output, a directory and a process
+// group for each task).
 const (
-	runOfXargs    = 0.5
+	runOfXargs    = 1
 	runOfParallel = 1
 )
 

@@ -253,7 +253,7 @@ func (b *tasks) notes() {
 }
 
 // linkOfTasks says how driver and executors talk.
-const linkOfTasks = "TLS 1.3 with the application's own certificate"
+const linkOfTasks = "TLS 1.3 with the application's own certificate, and frames of its own instead of gRPC's"
 
 // taskSpec is the application of one driver.
 func taskSpec(batch int) model.AppSpec {
