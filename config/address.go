@@ -69,17 +69,6 @@ func checkHost(host string) error {
 	return nil
 }
 
-// IsLoopback reports whether listening on host reaches no other machine: an IP
-// literal of the loopback network, or localhost. Any other name counts as
-// reachable, because what it resolves to can change.
-func IsLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(unbracket(host))
-	return err == nil && addr.Unmap().IsLoopback()
-}
-
 // isUnspecified reports whether host means all interfaces.
 func isUnspecified(host string) bool {
 	addr, err := netip.ParseAddr(host)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/hearthd/hearth/internal/loopback"
 )
 
 // beatsPerTimeout is the least number of beats that fit in worker_timeout, so
@@ -152,7 +154,7 @@ func (v *validator) network(n Network, t TLS) {
 	} else if isUnspecified(n.Bind) {
 		v.bad("network.advertise", "", fmt.Sprintf("must be set when bind is %s: others cannot dial that", n.Bind))
 	}
-	if IsLoopback(n.Bind) || t.Enabled() {
+	if loopback.Host(n.Bind) || t.Enabled() {
 		return
 	}
 	if !n.AllowInsecure {
@@ -165,7 +167,7 @@ func (v *validator) network(n Network, t TLS) {
 // gossipKey checks that whoever encrypts the rest does not gossip in the clear
 // by accident: addresses to dial are learned there.
 func (v *validator) gossipKey(n Network, t TLS, file string) {
-	if file == "" && t.Enabled() && !n.AllowInsecure && !IsLoopback(n.Bind) {
+	if file == "" && t.Enabled() && !n.AllowInsecure && !loopback.Host(n.Bind) {
 		v.bad("gossip.key_file", "", "must be set when bind is not a loopback address: make a key with hearth operator gossip keys generate, the same for all members")
 	}
 }

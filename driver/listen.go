@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/hearthd/hearth/internal/loopback"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -18,7 +19,7 @@ func ReachableHost(ctx context.Context, masters []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("master %q: %w: want host:port", m, model.ErrInvalid)
 		}
-		if !isLoopback(ctx, host) && outside == "" {
+		if !loopback.Host(host) && outside == "" {
 			outside = m
 		}
 	}
@@ -37,21 +38,4 @@ func ReachableHost(ctx context.Context, masters []string) (string, error) {
 		return "", fmt.Errorf("find the address of this machine: %w", err)
 	}
 	return host, nil
-}
-
-// isLoopback reports whether a host stands for this machine only.
-func isLoopback(ctx context.Context, host string) bool {
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback()
-	}
-	addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host)
-	if err != nil || len(addrs) == 0 {
-		return false
-	}
-	for _, a := range addrs {
-		if !a.IP.IsLoopback() {
-			return false
-		}
-	}
-	return true
 }

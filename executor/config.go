@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/hearthd/hearth/internal/loopback"
 	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
@@ -142,8 +143,7 @@ func (e *envReader) pin(driver string) string {
 		}
 		return pin
 	}
-	host, _, err := net.SplitHostPort(driver)
-	if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if driver != "" && !loopback.Addr(driver) {
 		e.errs = append(e.errs, fmt.Errorf("%w: HEARTH_DRIVER_CERT is not set: the driver at %s has announced no certificate, and tasks would travel in the clear", model.ErrInvalid, driver))
 	}
 	return ""

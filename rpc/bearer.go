@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"net"
 
 	"google.golang.org/grpc/credentials"
 
@@ -22,14 +21,3 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // RequireTransportSecurity is false: Dial has refused what must not be sent in
 // the clear, and knows loopback.
 func (bearer) RequireTransportSecurity() bool { return false }
-
-// onLoopback reports whether an address cannot leave this machine. A name other
-// than localhost is not looked up: what it means may change.
-func onLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/hearthd/hearth/internal/loopback"
 	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 )
@@ -54,7 +55,7 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 	if addr == "" {
 		return nil, fmt.Errorf("dial: %w: the address is empty", model.ErrInvalid)
 	}
-	if cfg.Token != "" && cfg.TLS == nil && !onLoopback(addr) {
+	if cfg.Token != "" && cfg.TLS == nil && !loopback.Addr(addr) {
 		return nil, fmt.Errorf("dial %s: %w: a token would travel in the clear to another machine: use TLS", addr, model.ErrRefused)
 	}
 	creds, renew := insecure.NewCredentials(), &renewal{addr: addr, cfg: cfg.TLS}

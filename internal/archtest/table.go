@@ -79,6 +79,7 @@ func layers() map[string]Layer {
 		"internal/atomicfile":  {0, "files replaced in one step; knows nothing of us"},
 		"internal/datadir":     {0, "directories that only their user can write; knows nothing of us"},
 		"internal/lifecycle":   {0, "actor group; knows nothing of us"},
+		"internal/loopback":    {0, "which hosts are this machine; knows nothing of us"},
 		"internal/logline":     {0, "bounded lines of a log; knows nothing of us"},
 		"internal/priority":    {0, "the nice value of this process; knows nothing of us"},
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
