@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hearthd/hearth/model"
 )
 
 func decoded(t *testing.T, h http.Handler, target string) map[string]any {
@@ -77,5 +80,17 @@ func TestSingleFieldsOfSparksJSON(t *testing.T) {
 	empty.snap.Cluster.Workers = nil
 	if v := decoded(t, handlerOf(empty), "/json/clusterutilization"); v["coresutilization"] != 100.0 || v["memoryutilization"] != 100.0 {
 		t.Errorf("of nothing everything is in use: %v", v)
+	}
+}
+
+func TestSparkKnowsADrainedWorkerAsDecommissioned(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[model.WorkerState]string{
+		model.WorkerAlive: "ALIVE", model.WorkerDraining: "DECOMMISSIONED", model.WorkerDrained: "DECOMMISSIONED",
+		model.WorkerUnreachable: "UNKNOWN", model.WorkerRestarting: "UNKNOWN", model.WorkerLeft: "DEAD", model.WorkerDead: "DEAD",
+	} {
+		if got := sparkWorkerOf(model.WorkerView{State: state}, time.Now(), false).State; got != want {
+			t.Errorf("%s is %s for Spark, want %s", state, got, want)
+		}
 	}
 }
