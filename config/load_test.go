@@ -91,7 +91,11 @@ func TestAMasterFileSetsEveryKey(t *testing.T) {
 			Network:  Network{Bind: "10.0.0.1", Advertise: "master-1.example.com", GRPCPort: 17070, SerfPort: 17072},
 			RaftPort: 17071,
 		},
-		Cluster:   model.Settings{WorkerSelectionPolicy: model.MemoryFreeDesc, DefaultCores: 8},
+		Cluster: model.Settings{
+			WorkerSelectionPolicy: model.MemoryFreeDesc, DefaultCores: 8, MaxDrivers: 12, DriverShareMilli: 250,
+			Queues:    []model.Queue{{Name: "batch", Weight: 2}, {Name: "prod", Weight: 1, Priority: 10, CapCores: 64}},
+			UserCores: 32, GangAfterMilli: 300_000,
+		},
 		Raft:      Raft{BootstrapExpect: 3, Preset: PresetWAN, LogStore: LogStoreBoltDB, SnapshotThreshold: 1000, SnapshotInterval: 30 * time.Second},
 		Gossip:    Gossip{Join: []string{"master-2.example.com:7072", "10.0.0.3:7000", "[fd00::3]:7072", "[fd00::4]:7001"}, KeyFile: "/etc/hearth/gossip.key"},
 		HTTP:      HTTP{ClientAuth: ClientAuthOptional},

@@ -13,6 +13,12 @@ cluster {
   spread_out_apps         = false
   worker_selection_policy = "MEMORY_FREE_DESC"
   default_cores           = 8
+  spread_out_drivers      = false
+  max_drivers             = 12
+  driver_share            = 0.25
+  queues                  = ["prod,priority=10,cap_cores=64", "batch,weight=2"]
+  user_cores              = 32
+  gang_after              = "5m"
 }
 
 raft {
