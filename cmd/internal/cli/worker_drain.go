@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -83,7 +84,11 @@ func newDrain(s Streams) *cobra.Command {
 		if err != nil {
 			return nil, nil, err
 		}
-		r, err := c.DrainWorkers(ctx, rpc.DrainRequest{Workers: rpc.WorkerChoice{IDs: args, Hosts: hosts}, Terms: t})
+		choice, err := chosen(cmd, args, hosts)
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := c.DrainWorkers(ctx, rpc.DrainRequest{Workers: choice, Terms: t})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -105,12 +110,25 @@ func newUndrain(s Streams) *cobra.Command {
 	}
 	bindHosts(cmd.Flags(), &hosts)
 	return question(s, cmd, func(ctx context.Context, c *session, args []string) (any, func(io.Writer) error, error) {
-		r, err := c.UndrainWorkers(ctx, rpc.WorkerChoice{IDs: args, Hosts: hosts})
+		choice, err := chosen(cmd, args, hosts)
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := c.UndrainWorkers(ctx, choice)
 		if err != nil {
 			return nil, nil, err
 		}
 		return drained(ctx, c, r.Workers, func(w model.WorkerView) bool { return w.Drain == nil })
 	})
+}
+
+// chosen checks which workers are named.
+func chosen(cmd *cobra.Command, ids, hosts []string) (rpc.WorkerChoice, error) {
+	choice := rpc.WorkerChoice{IDs: ids, Hosts: hosts}
+	if len(ids)+len(hosts) == 0 {
+		return choice, usageOf(cmd, errors.New("name workers by their ids, or by --host"))
+	}
+	return choice, choice.Validate()
 }
 
 func bindHosts(fs *pflag.FlagSet, hosts *[]string) {
