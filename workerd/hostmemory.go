@@ -18,7 +18,7 @@ import (
 // How what is in use on the machine is looked at.
 const (
 	hostMemoryInterval = 10 * time.Second
-	// hostMemoryStep is by how much it must have changed to be told: gossip is not for noise.
+	// hostMemoryStepMiB is by how much it must have changed to be told: gossip is not for noise.
 	hostMemoryStepMiB = 64
 	// hostMemoryShare is that step as a part of the whole, on a large machine.
 	hostMemoryShare = 100
