@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -220,80 +219,6 @@ func (n *naive) coresLeft(a *model.App) int {
 	return left
 }
 
-// naiveKept is what is kept for the oldest gang that is due and that fits into
-// all workers if they are empty: on the workers that hold most of it now, then
-// have most free cores, then by id, what its executors there need, at most half
-// of all cores.
-func naiveKept(c *cluster, opt Options) keptFor {
-	if c.settings.GangAfterMilli == 0 {
-		return keptFor{}
-	}
-	for _, a := range c.apps {
-		if !c.due[a.ID] || c.blocked[a.ID] || a.State.Terminal() || model.GangNeeds(a) == 0 {
-			continue
-		}
-		need, prof := model.GangNeeds(a), a.Profiles[0]
-		fit := func(cores int, memory int64, addrs func(string) int) int {
-			n := 0
-			for {
-				ok := cores >= max(prof.Cores, 1)*(n+1) && memory >= prof.MemoryMiB*int64(n+1)
-				for name, each := range prof.Resources {
-					ok = ok && addrs(name) >= each*(n+1)
-				}
-				if !ok || prof.Cores == 0 && n == 1 {
-					return n
-				}
-				n++
-			}
-		}
-		type site struct {
-			w          *model.Worker
-			cores      int
-			memory     int64
-			now, whole int
-		}
-		var sites []site
-		total, whole := 0, 0
-		for _, w := range c.workers {
-			if w.State != model.WorkerAlive {
-				continue
-			}
-			total += w.Offer.Cores
-			if c.excluded[a.ID][w.ID] || !model.HasLabels(w, a.Spec.Require) || opt.WorkerBlocked != nil && opt.WorkerBlocked(w.ID) {
-				continue
-			}
-			cores, memory, addrs := naiveFree(c, w, nil)
-			s := site{
-				w: w, cores: cores, memory: memory, now: fit(cores, memory, func(n string) int { return len(addrs[n]) }),
-				whole: fit(w.Offer.Cores, w.Offer.MemoryMiB, func(n string) int { return len(w.Offer.Resources[n]) }),
-			}
-			if s.whole > 0 {
-				sites = append(sites, s)
-				whole += s.whole
-			}
-		}
-		if whole < need {
-			continue
-		}
-		slices.SortStableFunc(sites, func(x, y site) int { return cmp.Or(y.now-x.now, y.cores-x.cores) })
-		k := keptFor{app: a.ID, cores: map[model.WorkerID]int{}, memory: map[model.WorkerID]int64{}}
-		left := total / 2
-		for _, s := range sites {
-			n := min(s.whole, need)
-			if n <= 0 || left <= 0 {
-				break
-			}
-			need -= n
-			if cores := min(s.cores, n*max(prof.Cores, 1), left); cores > 0 {
-				k.cores[s.w.ID], k.memory[s.w.ID] = cores, max(min(s.memory, int64(n)*prof.MemoryMiB), 0)
-				left -= cores
-			}
-		}
-		return k
-	}
-	return keptFor{}
-}
-
 // naiveFree is what a worker has free beside its usage and the plan so far.
 func naiveFree(c *cluster, w *model.Worker, plan []model.Placement) (cores int, memory int64, addrs map[string][]string) {
 	u := c.used[w.ID]
@@ -463,53 +388,4 @@ func (n *naive) sort(workers []*model.Worker, prefer map[string]string) {
 			}
 		}
 	}
-}
-
-// naiveDrivers reads spark-standalone 1.E sentence by sentence.
-func naiveDrivers(c *cluster, opt Options, kept keptFor) []model.DriverPlacement {
-	var out []model.DriverPlacement
-	last, cores := c.cursor, c.driverCores
-	for _, d := range c.waiting {
-		if c.settings.MaxDrivers > 0 && c.placedDrivers+len(out) >= c.settings.MaxDrivers {
-			continue
-		}
-		if c.settings.DriverShareMilli > 0 && cores+d.Spec.Cores > c.maxDriverCores {
-			continue
-		}
-		var order, wrapped []*model.Worker
-		for _, w := range c.workers { // by id
-			if !c.settings.SpreadOutDrivers || w.ID > last {
-				order = append(order, w)
-			} else {
-				wrapped = append(wrapped, w)
-			}
-		}
-		for _, w := range append(order, wrapped...) {
-			free, memory, addrs := naiveFree(c, w, driversAsPlan(c, out))
-			free, memory = max(free-kept.cores[w.ID], min(free, 0)), max(memory-kept.memory[w.ID], min(memory, 0))
-			ok := w.State == model.WorkerAlive && (opt.WorkerBlocked == nil || !opt.WorkerBlocked(w.ID)) && free >= d.Spec.Cores && memory >= d.Spec.MemoryMiB
-			p := model.DriverPlacement{Driver: d.ID, Worker: w.ID, Incarnation: w.Incarnation}
-			for name, n := range d.Spec.Resources {
-				if ok = ok && len(addrs[name]) >= n; ok {
-					p.Resources = model.Resources{name: addrs[name][:n]}
-				}
-			}
-			if ok {
-				out = append(out, p)
-				last, cores = w.ID, cores+d.Spec.Cores
-				break
-			}
-		}
-	}
-	return out
-}
-
-// driversAsPlan is what drivers take, as placements of nobody.
-func driversAsPlan(c *cluster, placed []model.DriverPlacement) []model.Placement {
-	var out []model.Placement
-	for _, p := range placed {
-		d := c.waiting[slices.IndexFunc(c.waiting, func(d *model.Driver) bool { return d.ID == p.Driver })]
-		out = append(out, model.Placement{Worker: p.Worker, Cores: d.Spec.Cores, MemoryMiB: d.Spec.MemoryMiB, Resources: p.Resources})
-	}
-	return out
 }
