@@ -54,7 +54,7 @@ func samples() map[string]*replogv1.Command {
 		"create_token":      {Kind: &replogv1.Command_CreateToken{CreateToken: &replogv1.CreateToken{Name: "bob", Role: "viewer", Hash: hashOf("bob"), LifetimeMilli: 60_000, First: true}}},
 		"revoke_token":      revokeToken(hashOf("ann")),
 		"record_audit":      recordAudit(&model.AuditLine{Wall: startWall, Principal: "eve", Credential: "token-0123456789ab", From: "192.0.2.7", Action: "KillApp", Object: string(sampleApp), Outcome: model.AuditRefused, Reason: "needs role submitter", Count: 7}),
-		"place_executors":   place(p, placement(sampleApp, "w2", 1, 1)),
+		"place_executors":   registeredBy("register-1", p, placement(sampleApp, "w2", 1, 1)),
 		"kill_executors":    lateExecs(sampleApp, 0, 1),
 		"report_executors":  report("w1", 1, 3, says(sampleApp, 0, model.ExecutorRunning), rep),
 		"confirm_executors": confirm(sampleApp, 0, 1, 2),
@@ -69,6 +69,13 @@ func samples() map[string]*replogv1.Command {
 		env(withID(c, "req-"+name, 3))
 	}
 	return out
+}
+
+// registeredBy is place for what a registration brings along.
+func registeredBy(request string, ps ...*replogv1.Placement) *replogv1.Command {
+	c := place(ps...)
+	c.GetPlaceExecutors().RegisteredBy = request
+	return c
 }
 
 // furnished is a world with something in each table.
