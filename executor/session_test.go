@@ -157,7 +157,13 @@ func TestARepeatedAttemptRunsOnceAndALaterOneReplacesIt(t *testing.T) {
 	log := filepath.Join(p.dir, "log")
 	task := shellTask(1, "echo first >> "+log+"; sleep 1000")
 	s.tasks(task, task)
-	eventually(t, "the first attempt runs", func() error { _, err := os.Stat(log); return err })
+	eventually(t, "the first attempt runs", func() error {
+		b, err := os.ReadFile(log)
+		if err == nil && len(b) == 0 {
+			err = errors.New("the shell has opened the file and not yet written")
+		}
+		return err
+	})
 	again := shellTask(1, "echo second >> "+log)
 	again.Attempt = 2
 	s.tasks(again)
