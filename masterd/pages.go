@@ -32,6 +32,13 @@ func (s pageSource) Snapshot() (web.Snapshot, error) {
 		countCauses(snap.Causes, a)
 		return true
 	})
+	for _, d := range driverViews(v, true) {
+		if d.Terminal {
+			snap.EndedDrivers = append(snap.EndedDrivers, d)
+		} else {
+			snap.Drivers = append(snap.Drivers, d)
+		}
+	}
 	v.ActiveApps(func(a *model.App) bool {
 		countCauses(snap.Causes, a)
 		return true
@@ -59,6 +66,16 @@ func (s pageSource) App(id string) (model.AppView, error) {
 		return model.AppView{}, err
 	}
 	return appDetail(v, a), nil
+}
+
+// Driver describes one driver in cluster mode with its attempts.
+func (s pageSource) Driver(id string) (model.DriverView, error) {
+	v := s.m.fsm.View()
+	d, err := findDriver(v, id)
+	if err != nil {
+		return model.DriverView{}, err
+	}
+	return driverDetail(v, d), nil
 }
 
 // OnWorker lists the unfinished executors on a worker, the newest first.

@@ -38,6 +38,7 @@ func (b *Board) Snapshot() (*Snapshot, error) {
 	}
 	snap.sums = snap.sumUp()
 	snap.newest = append(newestFirst(snap.Cluster.Apps), snap.Ended...)
+	snap.newestDrivers = append(newestFirst(snap.Drivers), snap.EndedDrivers...)
 	snap.trouble = troubleFirst(snap.Cluster.Workers)
 	b.snap, b.taken, b.cost = &snap, time.Now(), time.Since(began)
 	return b.snap, nil
@@ -81,8 +82,10 @@ func (s *Snapshot) worker(id string) (model.WorkerView, error) {
 // Totals sum up a snapshot for tiles, Spark's /json and metrics.
 type Totals struct {
 	Workers  map[model.WorkerState]int
-	Apps     map[model.AppState]int // active ones and the ended ones that are kept
-	Cores    int                    // of workers that are not gone, as the next three
+	Apps     map[model.AppState]int    // active ones and the ended ones that are kept
+	Drivers  map[model.DriverState]int // as the applications
+	Waiting  int                       // drivers without a place
+	Cores    int                       // of workers that are not gone, as the next three
 	Used     int
 	Memory   int64 // MiB
 	MemUsed  int64
@@ -105,7 +108,7 @@ func (t Totals) App(state string) int { return t.Apps[model.AppState(state)] }
 func (s *Snapshot) totals() Totals { return s.sums }
 
 func (s *Snapshot) sumUp() Totals {
-	t := Totals{Workers: make(map[model.WorkerState]int), Apps: make(map[model.AppState]int)}
+	t := Totals{Workers: make(map[model.WorkerState]int), Apps: make(map[model.AppState]int), Drivers: make(map[model.DriverState]int)}
 	for _, w := range s.Cluster.Workers {
 		t.Workers[w.State]++
 		if w.State.Gone() {
@@ -120,6 +123,14 @@ func (s *Snapshot) sumUp() Totals {
 	for _, list := range [][]model.AppView{s.Cluster.Apps, s.Ended} {
 		for _, a := range list {
 			t.Apps[a.State]++
+		}
+	}
+	for _, list := range [][]model.DriverView{s.Drivers, s.EndedDrivers} {
+		for _, d := range list {
+			t.Drivers[d.State]++
+			if d.State.Queued() {
+				t.Waiting++
+			}
 		}
 	}
 	for _, m := range s.Cluster.Masters {

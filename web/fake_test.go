@@ -18,14 +18,15 @@ import (
 
 // fakeSource is a master whose state a test has made up.
 type fakeSource struct {
-	waiting []model.Why
-	mu      sync.Mutex
-	snap    Snapshot
-	err     error
-	log     string
-	ready   string
-	wake    chan struct{}
-	takes   int
+	waiting  []model.Why
+	onWorker []model.ExecutorView // instead of the first application's
+	mu       sync.Mutex
+	snap     Snapshot
+	err      error
+	log      string
+	ready    string
+	wake     chan struct{}
+	takes    int
 }
 
 func newFake() *fakeSource {
@@ -53,9 +54,14 @@ func newFake() *fakeSource {
 			},
 			Alarms: []model.AlarmView{{Kind: model.AlarmMasterStuck, Subject: "master-cccccccccccc", Since: at(time.Minute), Text: "its log does not advance"}},
 		},
-		Ended:     []model.AppView{fakeApp(0, "done", model.AppFailed, at(time.Hour), at(59*time.Minute))},
-		Executors: map[model.ExecutorState]int{model.ExecutorRunning: 2, model.ExecutorLaunching: 1, model.ExecutorKilling: 1},
-		Causes:    map[model.Cause]int{model.CauseApp: 3, model.CauseClean: 2},
+		Drivers: []model.DriverView{
+			fakeDriver(1, "nightly", model.DriverRunning, 2, at(20*time.Minute), ""),
+			fakeDriver(2, "patient", model.DriverSubmitted, 0, at(75*time.Second), ""),
+		},
+		EndedDrivers: []model.DriverView{fakeDriver(0, "yesterday", model.DriverError, 1, at(2*time.Hour), at(time.Hour))},
+		Ended:        []model.AppView{fakeApp(0, "done", model.AppFailed, at(time.Hour), at(59*time.Minute))},
+		Executors:    map[model.ExecutorState]int{model.ExecutorRunning: 2, model.ExecutorLaunching: 1, model.ExecutorKilling: 1},
+		Causes:       map[model.Cause]int{model.CauseApp: 3, model.CauseClean: 2},
 	}
 	return s
 }
@@ -78,6 +84,37 @@ func fakeApp(n int, name string, state model.AppState, submitted, ended string) 
 		State: state, Active: !state.Terminal(), Terminal: state.Terminal(), Cores: 6, CoresMax: 12, MemoryMiB: 2048, ExecutorCores: 2,
 		Live: 3, Running: 2, Target: 4, Completed: 1, Completions: 9, Failures: 2, SubmittedAt: submitted, EndedAt: ended, Disconnect: "keep",
 	}
+}
+
+func fakeDriver(n int, name string, state model.DriverState, attempt int, submitted, ended string) model.DriverView {
+	d := model.DriverView{
+		Version: model.ViewVersion, ID: model.DriverID(fmt.Sprintf("driver-20261130120000-%04d", n)), Name: name, User: "ada",
+		State: state, Active: !state.Terminal(), Terminal: state.Terminal(), Attempt: attempt, Cores: 1, MemoryMiB: 1024, Resources: map[string]int{"gpu": 1},
+		Supervise: n != 2, Disconnect: "keep", Command: []string{"/opt/nightly", "--day", "7"}, SubmittedAt: submitted, EndedAt: ended, Apps: []model.AppID{},
+	}
+	if attempt > 0 {
+		d.Worker, d.StartedAt = "worker-1111111111", submitted
+	}
+	if state.Queued() {
+		d.QueuePosition = 1
+	}
+	return d
+}
+
+// Driver finds a driver and gives it its attempts.
+func (s *fakeSource) Driver(id string) (model.DriverView, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range append(append([]model.DriverView{}, s.snap.Drivers...), s.snap.EndedDrivers...) {
+		if string(d.ID) != id {
+			continue
+		}
+		if d.Attempts = []model.ExecutorView{}; d.Attempt > 0 {
+			d.Attempts = s.executors(d.ID.Owner())
+		}
+		return d, nil
+	}
+	return model.DriverView{}, fmt.Errorf("%w: driver %q", model.ErrNotFound, id)
 }
 
 func (s *fakeSource) Snapshot() (Snapshot, error) {
@@ -119,6 +156,9 @@ func (s *fakeSource) executors(app model.AppID) []model.ExecutorView {
 }
 
 func (s *fakeSource) OnWorker(model.WorkerID) []model.ExecutorView {
+	if s.onWorker != nil {
+		return s.onWorker
+	}
 	return s.executors("app-20261130120000-0001")[1:]
 }
 

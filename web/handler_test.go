@@ -89,6 +89,11 @@ func TestHostileNamesAreShownAsText(t *testing.T) {
 		a := &s.snap.Cluster.Apps[i]
 		a.Name, a.User, a.Reason = hostile, hostile, hostile
 	}
+	for i := range s.snap.Drivers {
+		d := &s.snap.Drivers[i]
+		d.Name, d.User, d.Reason, d.Command = hostile, hostile, hostile, []string{hostile}
+		d.Resources = map[string]int{hostile: 1}
+	}
 	for i := range s.snap.Cluster.Workers {
 		w := &s.snap.Cluster.Workers[i]
 		w.Hostname, w.Reason, w.Version, w.HTTPAddr = hostile, hostile, hostile, `javascript:alert(1)//`
@@ -102,6 +107,7 @@ func TestHostileNamesAreShownAsText(t *testing.T) {
 	h := handlerOf(s)
 	for _, target := range []string{
 		"/", "/workers", "/workers/worker-1111111111", "/apps", "/apps/app-20261130120000-0001", "/logs/app-20261130120000-0001/1/stdout",
+		"/drivers", "/drivers/driver-20261130120000-0001", "/drivers/driver-20261130120000-0002",
 		"/apps?q=" + url.QueryEscape(hostile) + "&sort=" + url.QueryEscape(hostile) + "&state=" + url.QueryEscape(hostile),
 	} {
 		page := get(t, h, target)
@@ -125,7 +131,7 @@ func TestHostileNamesAreShownAsText(t *testing.T) {
 func TestAPageLoadsNothingFromElsewhereAndHasNoInlineScript(t *testing.T) {
 	h := handlerOf(newFake())
 	loads := regexp.MustCompile(`(?:src|<link [^>]*href)="([^"]*)"`)
-	for _, target := range []string{"/", "/workers", "/apps", "/apps/app-20261130120000-0001", "/logs/app-20261130120000-0001/1/stdout", "/apps/none"} {
+	for _, target := range []string{"/", "/workers", "/apps", "/apps/app-20261130120000-0001", "/drivers", "/drivers/driver-20261130120000-0001", "/logs/app-20261130120000-0001/1/stdout", "/apps/none"} {
 		w := ask(h, http.MethodGet, target)
 		if got := w.Header().Get("Content-Security-Policy"); got != contentPolicy || strings.Contains(got, "unsafe") {
 			t.Errorf("%s: policy %q", target, got)
@@ -203,7 +209,7 @@ func TestErrorsAreAnsweredWithTheirMeaning(t *testing.T) {
 	for target, code := range map[string]int{
 		"/apps/app-none": 404, "/workers/none": 404, "/workers/worker-": 400, "/nothing": 404, "/static/none.js": 404,
 		"/logs/app-20261130120000-0001/1/stdin": 400, "/logs/x/y/stdout": 400, "/logs/app-20261130120000-0001/1/stdout?offset=x": 400,
-		"/logs/app-20261130120000-0001/1/stdout/raw?limit=9999999999": 400, "/v1/apps/none": 404, "/v1/nothing": 404,
+		"/logs/app-20261130120000-0001/1/stdout/raw?limit=9999999999": 400, "/v1/apps/none": 404, "/drivers/none": 404, "/v1/drivers/none": 404, "/v1/nothing": 404,
 	} {
 		if w := ask(h, http.MethodGet, target); w.Code != code {
 			t.Errorf("GET %s: status %d, want %d: %s", target, w.Code, code, w.Body)

@@ -170,7 +170,7 @@ func appPage(list []model.AppView, q query) table[model.AppView] {
 	return page(
 		list, q,
 		func(a *A) string { return string(a.State) },
-		func(a *A) []string { return []string{string(a.ID), a.Name, a.User, a.Reason} },
+		func(a *A) []string { return []string{string(a.ID), a.Name, a.User, a.Reason, string(a.Driver)} },
 		map[string]func(a, b *A) int{
 			"name":      func(a, b *A) int { return cmp.Compare(a.Name, b.Name) },
 			"user":      func(a, b *A) int { return cmp.Compare(a.User, b.User) },

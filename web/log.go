@@ -108,7 +108,11 @@ func (h *Handler) logPage(w http.ResponseWriter, r *http.Request) error {
 	if given && len(part.Text) == logPage {
 		b.Newer = fmt.Sprintf("%s?offset=%d", link, part.To)
 	}
-	h.render(w, http.StatusOK, "log", frame{Title: part.Ref.String() + " " + string(part.Stream), Nav: "apps", Snap: snap, Body: b})
+	nav := "apps"
+	if model.IsDriver(part.Ref.App) {
+		nav = "drivers"
+	}
+	h.render(w, http.StatusOK, "log", frame{Title: part.Ref.String() + " " + string(part.Stream), Nav: nav, Snap: snap, Body: b})
 	return nil
 }
 

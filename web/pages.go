@@ -14,6 +14,7 @@ type overviewBody struct {
 	Workers table[model.WorkerView]
 	Apps    table[model.AppView] // waiting and running ones
 	Ended   table[model.AppView]
+	Drivers table[model.DriverView] // ended ones last
 }
 
 // overview is the first page: everything at a glance, and the first rows of each table.
@@ -24,13 +25,14 @@ func (h *Handler) overview(w http.ResponseWriter, _ *http.Request, s *Snapshot) 
 		Workers: workerPage(s.trouble, all("/workers")),
 		Apps:    appPage(s.newest[:len(s.Cluster.Apps)], all("/apps")),
 		Ended:   appPage(s.Ended, all("/apps")),
+		Drivers: driverPage(s.newestDrivers, all("/drivers")),
 	}})
 	return nil
 }
 
 // newestFirst turns the order of registration round.
-func newestFirst(apps []model.AppView) []model.AppView {
-	out := slices.Clone(apps)
+func newestFirst[T any](list []T) []T {
+	out := slices.Clone(list)
 	slices.Reverse(out)
 	return out
 }

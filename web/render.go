@@ -49,7 +49,7 @@ func loadPages(static staticFiles, secure bool) map[string]*template.Template {
 	base := template.New("").Funcs(functions(static, secure))
 	base = template.Must(base.ParseFS(templateFS, "templates/layout.html", "templates/parts.html"))
 	out := make(map[string]*template.Template)
-	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "queue", "log", "error", "login", "self"} {
+	for _, name := range []string{"overview", "workers", "worker", "apps", "app", "drivers", "driver", "queue", "log", "error", "login", "self"} {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFS, "templates/"+name+".html"))
 	}
 	return out
@@ -67,6 +67,10 @@ func functions(static staticFiles, secure bool) template.FuncMap {
 		"pages":     func(addr string) template.URL { return pagesAt(addr, secure) },
 		"short":     func(id any) string { return short(fmt.Sprint(id)) },
 		"logs":      func(e model.ExecutorView, stream string) string { return LogPath(e.App, e.ID, stream) },
+		"ownerpath": ownerPath,
+		"driverlog": func(d model.DriverView, stream string) string {
+			return LogPath(d.ID.Owner(), model.ExecutorID(d.Attempt), stream)
+		},
 		"target":    target,
 		"firstcode": func(v model.Why) string { return firstCode(&v) },
 		"waited":    func(ms int64) string { return span(time.Duration(ms) * time.Millisecond) },
@@ -163,12 +167,13 @@ func tone(state string) string {
 	switch state {
 	case string(model.WorkerAlive), string(model.AppRunning), string(model.MasterLeader), "ready":
 		return "good"
-	case string(model.AppWaiting), string(model.ExecutorPlaced), string(model.ExecutorLaunching), string(model.WorkerRestarting):
+	case string(model.AppWaiting), string(model.ExecutorPlaced), string(model.ExecutorLaunching), string(model.WorkerRestarting),
+		string(model.DriverSubmitted), string(model.DriverRelaunching):
 		return "busy"
 	case string(model.WorkerUnreachable), string(model.ExecutorKilling), string(model.ExecutorStuck),
 		string(model.WorkerDraining), string(model.WorkerDrained), string(model.ExecutorDecommissioning):
 		return "warn"
-	case string(model.WorkerDead), string(model.AppFailed), string(model.ExecutorLost):
+	case string(model.WorkerDead), string(model.AppFailed), string(model.ExecutorLost), string(model.DriverError):
 		return "bad"
 	case string(model.AppFinished), string(model.ExecutorExited):
 		return "done"

@@ -27,7 +27,7 @@ func PresentSchema() Schema {
 	s := Schema{Version: model.ViewVersion, Answers: make(map[string]map[string]string)}
 	for path, view := range map[string]any{
 		"/v1/cluster": model.ClusterView{}, "/v1/masters": MastersView{}, "/v1/workers": WorkersView{}, "/v1/workers/{id}": WorkerDetail{},
-		"/v1/apps": AppsView{}, "/v1/apps/{id}": AppDetail{}, "/v1/alarms": AlarmsView{}, "/v1/queue": model.WaitingView{}, "/v1/why/{id}": model.Why{}, "/v1/schema": Schema{}, "/json": sparkMaster{},
+		"/v1/apps": AppsView{}, "/v1/apps/{id}": AppDetail{}, "/v1/alarms": AlarmsView{}, "/v1/drivers": DriversView{}, "/v1/drivers/{id}": DriverDetail{}, "/v1/queue": model.WaitingView{}, "/v1/why/{id}": model.Why{}, "/v1/schema": Schema{}, "/json": sparkMaster{},
 	} {
 		fields := make(map[string]string)
 		schemaOf(reflect.TypeOf(view), "", fields)

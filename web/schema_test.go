@@ -56,7 +56,7 @@ func TestOB06EveryAnswerHasAVersionAndTheFieldsOfTheSchema(t *testing.T) {
 	schema := PresentSchema()
 	for path, target := range map[string]string{
 		"/v1/cluster": "/v1/cluster", "/v1/masters": "/v1/masters", "/v1/workers": "/v1/workers?q=alpha", "/v1/workers/{id}": "/v1/workers/worker-1111111111",
-		"/v1/apps": "/v1/apps?ended=1", "/v1/apps/{id}": "/v1/apps/app-20261130120000-0001", "/v1/alarms": "/v1/alarms", "/v1/queue": "/v1/queue", "/v1/why/{id}": "/v1/why/app-20261130120000-0002", "/v1/schema": "/v1/schema", "/json": "/json",
+		"/v1/apps": "/v1/apps?ended=1", "/v1/apps/{id}": "/v1/apps/app-20261130120000-0001", "/v1/alarms": "/v1/alarms", "/v1/drivers": "/v1/drivers?ended=1", "/v1/drivers/{id}": "/v1/drivers/driver-20261130120000-0001", "/v1/queue": "/v1/queue", "/v1/why/{id}": "/v1/why/app-20261130120000-0002", "/v1/schema": "/v1/schema", "/json": "/json",
 	} {
 		var answer map[string]any
 		if err := json.Unmarshal(ask(h, http.MethodGet, target).Body.Bytes(), &answer); err != nil {

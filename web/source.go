@@ -17,6 +17,8 @@ type Source interface {
 	// App describes one application with its executors; id may be a unique prefix. The error wraps model.ErrNotFound or
 	// model.ErrInvalid.
 	App(id string) (model.AppView, error)
+	// Driver describes one driver in cluster mode with its attempts; id and error are as App's.
+	Driver(id string) (model.DriverView, error)
 	// Why says why an application or driver waits; id may be a unique prefix. The error is as App's.
 	Why(id string) (model.Why, error)
 	// Waiting lists what waits, in the order in which it is served.
@@ -37,6 +39,10 @@ type Snapshot struct {
 	Cluster model.ClusterView
 	// Ended are the ended applications that are kept, the newest first.
 	Ended []model.AppView
+	// Drivers are the drivers in cluster mode that have not ended, in order of submission; EndedDrivers the ended ones that
+	// are kept, the newest first.
+	Drivers      []model.DriverView
+	EndedDrivers []model.DriverView
 	// Executors counts the unfinished executors by state; Causes the kept ended ones by cause.
 	Executors map[model.ExecutorState]int
 	Causes    map[model.Cause]int
@@ -44,10 +50,11 @@ type Snapshot struct {
 	Taken time.Time
 
 	// What every page would make anew of it otherwise: sums, all applications
-	// with the active ones newest first, workers with those in trouble first.
-	sums    Totals
-	newest  []model.AppView
-	trouble []model.WorkerView
+	// and drivers with the active ones newest first, workers with those in trouble first.
+	sums          Totals
+	newest        []model.AppView
+	newestDrivers []model.DriverView
+	trouble       []model.WorkerView
 }
 
 // Gate decides who may look.
