@@ -3,8 +3,10 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,9 +78,17 @@ type sparkApp struct {
 	Duration             int64              `json:"duration"`
 }
 
-// sparkDriver has Spark's fields; a cluster-mode driver of ours would be listed with them.
+// sparkDriver is a driver in cluster mode. Unlike that of an application its starttime is a text.
 type sparkDriver struct {
-	ID string `json:"id"`
+	ID         model.DriverID     `json:"id"`
+	StartTime  string             `json:"starttime"` // ms since 1970, of the submission
+	State      string             `json:"state"`
+	Cores      int                `json:"cores"`
+	Memory     int64              `json:"memory"`
+	Resources  []sparkRequirement `json:"resources"`
+	SubmitDate string             `json:"submitdate"`
+	Worker     string             `json:"worker"`    // "None" without one
+	MainClass  string             `json:"mainclass"` // the program
 }
 
 // sparkJSON answers /json, /json/<field> and /json/clusterutilization.
@@ -111,7 +121,7 @@ func sparkView(s *Snapshot, secure bool) sparkMaster {
 		ClusterView: c, URL: "hearth://" + ownAddr(c), Status: "STANDBY",
 		Workers: []sparkWorker{}, Resources: []map[string]sparkResource{}, ResourcesUsed: []map[string]sparkResource{},
 		ActiveApps: sparkApps(c.Apps, s.Taken), CompletedApps: sparkApps(s.Ended, s.Taken),
-		ActiveDrivers: []sparkDriver{}, CompletedDrivers: []sparkDriver{},
+		ActiveDrivers: sparkDrivers(s.Drivers), CompletedDrivers: sparkDrivers(s.EndedDrivers),
 	}
 	if c.Staleness.Leader == c.Staleness.Master {
 		v.Status = "ALIVE"
@@ -200,13 +210,45 @@ func sparkApps(apps []model.AppView, now time.Time) []sparkApp {
 			ResourcesPerExecutor: []sparkRequirement{}, ResourcesPerSlave: []sparkRequirement{},
 			State: string(a.State), Duration: max(0, end-begun),
 		}
-		if begun != 0 {
-			// Java's Date.toString, in UTC.
-			x.SubmitDate = time.UnixMilli(begun).UTC().Format("Mon Jan 02 15:04:05 UTC 2006")
+		x.SubmitDate = sparkDate(begun)
+		out = append(out, x)
+	}
+	return out
+}
+
+// sparkDrivers maps what Spark has no name for: a driver that is being ended is RUNNING there until it has ended, and one that
+// waits for its next attempt has no worker.
+func sparkDrivers(drivers []model.DriverView) []sparkDriver {
+	out := []sparkDriver{}
+	for _, d := range drivers {
+		begun := milli(d.SubmittedAt)
+		x := sparkDriver{
+			ID: d.ID, StartTime: strconv.FormatInt(begun, 10), State: string(d.State), Cores: d.Cores, Memory: d.MemoryMiB,
+			Resources: []sparkRequirement{}, SubmitDate: sparkDate(begun), Worker: "None",
+		}
+		if d.State == model.DriverKilling {
+			x.State = string(model.DriverRunning)
+		}
+		if d.Worker != "" && !d.State.Queued() {
+			x.Worker = string(d.Worker)
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
+			x.Resources = append(x.Resources, sparkRequirement{name, d.Resources[name]})
+		}
+		if len(d.Command) > 0 {
+			x.MainClass = d.Command[0]
 		}
 		out = append(out, x)
 	}
 	return out
+}
+
+// sparkDate is Java's Date.toString, in UTC; "" without a time.
+func sparkDate(milli int64) string {
+	if milli == 0 {
+		return ""
+	}
+	return time.UnixMilli(milli).UTC().Format("Mon Jan 02 15:04:05 UTC 2006")
 }
 
 func milli(at string) int64 {
@@ -230,7 +272,7 @@ type sparkUtilization struct {
 
 func utilization(s *Snapshot) sparkUtilization {
 	v := sparkView(s, false)
-	u := sparkUtilization{Cores: v.Cores, CoresUsed: v.CoresUsed, CoresUtilization: 100, Memory: v.Memory, MemoryUsed: v.MemoryUsed, MemoryUtilization: 100}
+	u := sparkUtilization{WaitingDrivers: s.totals().Waiting, Cores: v.Cores, CoresUsed: v.CoresUsed, CoresUtilization: 100, Memory: v.Memory, MemoryUsed: v.MemoryUsed, MemoryUtilization: 100}
 	if u.Cores > 0 {
 		u.CoresUtilization = 100 * u.CoresUsed / u.Cores
 	}

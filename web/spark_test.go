@@ -1,12 +1,15 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -26,10 +29,9 @@ func TestSparksJSONHasItsNamesAndCountsAliveWorkersOnly(t *testing.T) {
 	v := decoded(t, h, "/json")
 	want := map[string]any{
 		"status": "STANDBY", "url": "hearth://10.0.0.1:7070", "aliveworkers": 1.0, "cores": 16.0, "coresused": 6.0, "memory": 32768.0, "memoryused": 6144.0,
-		"activedrivers": []any{}, "completeddrivers": []any{},
 	}
 	for name, x := range want {
-		if diff := cmp.Diff(x, v[name]); diff != "" {
+		if diff := gocmp.Diff(x, v[name]); diff != "" {
 			t.Errorf("%s (-want +got): %s", name, diff)
 		}
 	}
@@ -46,7 +48,7 @@ func TestSparksJSONHasItsNamesAndCountsAliveWorkersOnly(t *testing.T) {
 		"resourcesfree": map[string]any{"gpu": map[string]any{"name": "gpu", "addresses": []any{"0"}}},
 		"cores_used":    6.0, "hostname": "alpha", // ours are there too
 	} {
-		if diff := cmp.Diff(x, w[name]); diff != "" {
+		if diff := gocmp.Diff(x, w[name]); diff != "" {
 			t.Errorf("worker's %s (-want +got): %s", name, diff)
 		}
 	}
@@ -69,10 +71,10 @@ func TestSingleFieldsOfSparksJSON(t *testing.T) {
 		"/json/aliveworkers": {"aliveworkers": 1.0},
 		"/json/nonsense":     {"nonsense": ""},
 		"/json/clusterutilization": {
-			"waitingDrivers": 0.0, "cores": 16.0, "coresused": 6.0, "coresutilization": 37.0, "memory": 32768.0, "memoryused": 6144.0, "memoryutilization": 18.0,
+			"waitingDrivers": 1.0, "cores": 16.0, "coresused": 6.0, "coresutilization": 37.0, "memory": 32768.0, "memoryused": 6144.0, "memoryutilization": 18.0,
 		},
 	} {
-		if diff := cmp.Diff(want, decoded(t, h, target)); diff != "" {
+		if diff := gocmp.Diff(want, decoded(t, h, target)); diff != "" {
 			t.Errorf("%s (-want +got): %s", target, diff)
 		}
 	}
@@ -80,6 +82,46 @@ func TestSingleFieldsOfSparksJSON(t *testing.T) {
 	empty.snap.Cluster.Workers = nil
 	if v := decoded(t, handlerOf(empty), "/json/clusterutilization"); v["coresutilization"] != 100.0 || v["memoryutilization"] != 100.0 {
 		t.Errorf("of nothing everything is in use: %v", v)
+	}
+}
+
+// Texts and numbers are where Spark has them: the start of a driver is a text, that of an application a number.
+func TestSparksJSONListsDriversInClusterMode(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	for state, n := range map[model.DriverState]int{model.DriverRelaunching: 3, model.DriverKilling: 4} {
+		s.snap.Drivers = append(s.snap.Drivers, fakeDriver(n, "more", state, 1, "", ""))
+	}
+	slices.SortFunc(s.snap.Drivers, func(a, b model.DriverView) int { return cmp.Compare(a.ID, b.ID) })
+	s.snap.Drivers[3].Command, s.snap.Drivers[3].Resources = nil, nil
+	v := decoded(t, handlerOf(s), "/json")
+	driver := func(n int, state, worker, submitted, date string) map[string]any {
+		return map[string]any{
+			"id": fmt.Sprintf("driver-20261130120000-%04d", n), "starttime": submitted, "state": state, "cores": 1.0, "memory": 1024.0,
+			"resources": []any{map[string]any{"name": "gpu", "amount": 1.0}}, "submitdate": date, "worker": worker, "mainclass": "/opt/nightly",
+		}
+	}
+	bare := driver(4, "RUNNING", "worker-1111111111", "0", "")
+	bare["mainclass"], bare["resources"] = "", []any{}
+	for list, want := range map[string][]any{
+		"activedrivers": {
+			driver(1, "RUNNING", "worker-1111111111", "1796038800000", "Mon Nov 30 11:40:00 UTC 2026"),
+			driver(2, "SUBMITTED", "None", "1796039925000", "Mon Nov 30 11:58:45 UTC 2026"),
+			driver(3, "RELAUNCHING", "None", "0", ""),
+			bare,
+		},
+		"completeddrivers": {driver(0, "ERROR", "worker-1111111111", "1796032800000", "Mon Nov 30 10:00:00 UTC 2026")},
+	} {
+		if diff := gocmp.Diff(want, v[list]); diff != "" {
+			t.Errorf("%s (-want +got): %s", list, diff)
+		}
+	}
+	if u := decoded(t, handlerOf(s), "/json/clusterutilization"); u["waitingDrivers"] != 2.0 {
+		t.Errorf("%v drivers wait, want two", u["waitingDrivers"])
+	}
+	s.snap.Drivers, s.snap.EndedDrivers = nil, nil
+	if v := decoded(t, handlerOf(s), "/json"); gocmp.Diff([]any{}, v["activedrivers"]) != "" || gocmp.Diff([]any{}, v["completeddrivers"]) != "" {
+		t.Errorf("without drivers the lists are %v and %v, want empty ones", v["activedrivers"], v["completeddrivers"])
 	}
 }
 
