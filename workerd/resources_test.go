@@ -88,17 +88,11 @@ func TestADiscoveryScriptThatHangsIsKilledWithItsChildren(t *testing.T) {
 	if err != nil {
 		t.Skipf("the script had not begun: %v", err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		cmdline, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline")
-		if err != nil || !strings.HasPrefix(string(cmdline), "sleep") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s of the script is left", pid)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	cmdline := "/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"
+	eventually(t, "process "+strings.TrimSpace(string(pid))+" of the script is gone", func() bool {
+		got, err := os.ReadFile(cmdline)
+		return err != nil || !strings.HasPrefix(string(got), "sleep")
+	})
 }
 
 func TestAProcessFindsItsAddressesInTheFormOfSpark(t *testing.T) {
