@@ -212,12 +212,12 @@ func (m *Master) openServices() error {
 		Access:     m.access,
 		Observe:    m.metrics.rpc.Observe,
 	}, rpc.Services{
-		Cluster: clusterService{m},
-		Workers: sessionService{m},
-		Drivers: sessionService{m},
-		Peer:    peerService{m},
-		Access:  accessService{m},
-		Explain: explainService{m},
+		Cluster:   clusterService{m},
+		Workers:   sessionService{m},
+		Drivers:   sessionService{m},
+		Peer:      peerService{m},
+		Access:    accessService{m},
+		Explain:   explainService{m},
 		Submitted: driversService{m},
 	})
 	return nil

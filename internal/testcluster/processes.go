@@ -35,7 +35,7 @@ type processes struct {
 	keeper  *agentEnd // nil while no agent is attached
 	kept    *time.Timer
 	lease   keeper.Lease
-	tries   int // to start a command that the machine does not have
+	tries   int           // to start a command that the machine does not have
 	ends    []*time.Timer // of the lease
 }
 
