@@ -151,6 +151,11 @@ func clusterGauges() []gauge {
 		}),
 		family("hearth_apps", "Applications by state; of the ended ones those that are kept.", []string{"state"},
 			func(s *Snapshot, _ Node, set func(float64, ...string)) { each(set, model.AppStates(), s.totals().Apps) }),
+		family("hearth_drivers", "Drivers in cluster mode by state; of the ended ones those that are kept.", []string{"state"},
+			func(s *Snapshot, _ Node, set func(float64, ...string)) {
+				each(set, model.DriverStates(), s.totals().Drivers)
+			}),
+		single("hearth_drivers_waiting", "Drivers in cluster mode that wait for a worker, the first time or again.", func(s *Snapshot, _ Node) float64 { return float64(s.totals().Waiting) }),
 		family("hearth_executors", "Unfinished executors by state.", []string{"state"}, func(s *Snapshot, _ Node, set func(float64, ...string)) {
 			for _, state := range model.ExecutorStates() {
 				if !state.Terminal() {

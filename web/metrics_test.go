@@ -176,6 +176,7 @@ func TestOB03AThousandScrapesHaveTheSameFamiliesOnAllRoles(t *testing.T) {
 // OB-01, the metrics' part: they are sums of the view that the page shows.
 func TestOB01MetricsAreSumsOfTheView(t *testing.T) {
 	s := newFake()
+	s.snap.Drivers = append(s.snap.Drivers, fakeDriver(3, "again", model.DriverRelaunching, 1, "", ""))
 	reg, _, _ := masterRegistry(s, follower)
 	families := gather(t, reg)
 	for _, tc := range []struct {
@@ -190,6 +191,12 @@ func TestOB01MetricsAreSumsOfTheView(t *testing.T) {
 		{"hearth_apps", []string{"RUNNING"}, 1},
 		{"hearth_apps", []string{"WAITING"}, 1},
 		{"hearth_apps", []string{"FAILED"}, 1},
+		{"hearth_drivers", []string{"RUNNING"}, 1},
+		{"hearth_drivers", []string{"SUBMITTED"}, 1},
+		{"hearth_drivers", []string{"RELAUNCHING"}, 1},
+		{"hearth_drivers", []string{"ERROR"}, 1},
+		{"hearth_drivers", []string{"FINISHED"}, 0},
+		{"hearth_drivers_waiting", nil, 2},
 		{"hearth_executors", []string{"RUNNING"}, 2},
 		{"hearth_executors_ended", []string{"app"}, 3},
 		{"hearth_cores", nil, 32},
