@@ -47,9 +47,24 @@ func pack(s *model.Settings) { s.SpreadOutApps = false }
 
 func (c *cluster) Settings() model.Settings { return c.settings }
 
+// schedulable reports whether a worker is in the view: it is ALIVE and offers
+// the addresses that are in use there (ADR 0010). Workers that hold more cores or
+// memory than they offer are no view's either and stay in, since a pass must
+// give them nothing all the same.
+func (c *cluster) schedulable(w *model.Worker) bool {
+	for name, used := range c.used[w.ID].Resources {
+		for _, a := range used {
+			if !slices.Contains(w.Offer.Resources[name], a) {
+				return false
+			}
+		}
+	}
+	return w.State == model.WorkerAlive
+}
+
 func (c *cluster) SchedulableWorkers(f func(*model.Worker, model.Usage) bool) {
 	for _, w := range c.workers {
-		if w.State == model.WorkerAlive && !f(w, c.used[w.ID]) {
+		if c.schedulable(w) && !f(w, c.used[w.ID]) {
 			return
 		}
 	}
@@ -66,7 +81,7 @@ func (c *cluster) ActiveApps(f func(*model.App) bool) {
 func (c *cluster) SchedulableWorker(id model.WorkerID) (*model.Worker, model.Usage, bool) {
 	for _, w := range c.workers {
 		if w.ID == id {
-			return w, c.used[id], w.State == model.WorkerAlive
+			return w, c.used[id], c.schedulable(w)
 		}
 	}
 	return nil, model.Usage{}, false

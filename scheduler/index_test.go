@@ -167,6 +167,46 @@ func TestAnIndexPlansWhatTheRulesSayWhateverHappened(t *testing.T) {
 	})
 }
 
+// A worker that comes back without an address that is in use holds more than
+// it offers and gets nothing (ADR 0010), not even of what it has left: the one
+// address that is free there, or an executor that needs none.
+func TestAWorkerThatReturnsWithoutAnAddressInUseGetsNothingUntilItIsGivenBack(t *testing.T) {
+	t.Parallel()
+	h, ix := newHistory(newCluster()), NewIndex()
+	pass := func(want string) {
+		t.Helper()
+		rules, got := h.rules(), ix.Plan(h, h.changed, h.options())
+		if show(rules) != want || show(got) != want {
+			t.Fatalf("the rules say %q, the index %q, want %q", show(rules), show(got), want)
+		}
+		h.changed = Changes{}
+		h.applyToCopies(got)
+	}
+	endOne := func() {
+		a := h.editApp(0)
+		h.end("a", 1)
+		a.Targets[0] = a.Live[0]
+		h.changed.Workers = append(h.changed.Workers, "w5")
+	}
+	h.worker("w5", 4, 1024, 2)
+	h.app("a", 2, model.Profile{Cores: 1, MemoryMiB: 128, Resources: map[string]int{"gpu": 1}})
+	pass("a w5=1[0], a w5=1[1]")
+
+	endOne() // the one with gpu 0
+	h.editWorker(0)
+	h.workers = nil
+	pass("")
+
+	h.worker("w5", 4, 1024, 1) // gpu 1 is in use and gone
+	h.app("b", 1, model.Profile{MemoryMiB: 128, Resources: map[string]int{"gpu": 1}})
+	h.app("c", 1, model.Profile{MemoryMiB: 128})
+	h.changed = Changes{Apps: []model.AppID{"b", "c"}, Workers: []model.WorkerID{"w5"}}
+	pass("")
+
+	endOne()
+	pass("b w5=1[0], c w5=1")
+}
+
 // applyToCopies applies a plan without naming it: an index remembers what it
 // has planned.
 func (h *history) applyToCopies(plan []model.Placement) {

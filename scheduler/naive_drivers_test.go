@@ -28,7 +28,7 @@ func naiveDrivers(c *cluster, opt Options, kept keptFor) []model.DriverPlacement
 		for _, w := range append(order, wrapped...) {
 			free, memory, addrs := naiveFree(c, w, driversAsPlan(c, out))
 			free, memory = max(free-kept.cores[w.ID], min(free, 0)), max(memory-kept.memory[w.ID], min(memory, 0))
-			ok := w.State == model.WorkerAlive && (opt.WorkerBlocked == nil || !opt.WorkerBlocked(w.ID)) && free >= d.Spec.Cores && memory >= d.Spec.MemoryMiB
+			ok := c.schedulable(w) && (opt.WorkerBlocked == nil || !opt.WorkerBlocked(w.ID)) && free >= d.Spec.Cores && memory >= d.Spec.MemoryMiB
 			p := model.DriverPlacement{Driver: d.ID, Worker: w.ID, Incarnation: w.Incarnation}
 			for name, n := range d.Spec.Resources {
 				if ok = ok && len(addrs[name]) >= n; ok {

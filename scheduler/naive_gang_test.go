@@ -42,7 +42,7 @@ func naiveKept(c *cluster, opt Options) keptFor {
 		var sites []site
 		total, whole := 0, 0
 		for _, w := range c.workers {
-			if w.State != model.WorkerAlive {
+			if !c.schedulable(w) {
 				continue
 			}
 			total += w.Offer.Cores

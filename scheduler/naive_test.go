@@ -287,7 +287,7 @@ func (n *naive) profile(t naiveTurn, live int) []model.Placement {
 	var workers []*model.Worker
 	budget := 0
 	for _, w := range c.workers {
-		if w.State != model.WorkerAlive || c.excluded[a.ID][w.ID] || (n.opt.WorkerBlocked != nil && n.opt.WorkerBlocked(w.ID)) {
+		if !c.schedulable(w) || c.excluded[a.ID][w.ID] || (n.opt.WorkerBlocked != nil && n.opt.WorkerBlocked(w.ID)) {
 			continue
 		}
 		cores, memory, addrs := n.free(w)

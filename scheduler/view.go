@@ -7,8 +7,10 @@ import "github.com/hearthd/hearth/model"
 // must not change later either.
 type View interface {
 	Settings() model.Settings
-	// SchedulableWorkers visits the ALIVE workers by ascending id (string
-	// order), each with what its live executors hold, until f returns false.
+	// SchedulableWorkers visits the ALIVE workers that hold no more than they
+	// offer (ADR 0010) by ascending id (string order), each with what its live
+	// executors hold, until f returns false. A pass counts the addresses that
+	// are free as those offered less those in use, so the latter must be offered.
 	SchedulableWorkers(f func(w *model.Worker, used model.Usage) bool)
 	// SchedulableWorker finds one of them.
 	SchedulableWorker(id model.WorkerID) (w *model.Worker, used model.Usage, ok bool)
