@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/workerd/keeper"
 )
 
 func testWorkDir(t *testing.T) *workDir {
@@ -71,6 +72,28 @@ func TestALaunchedProcessGetsWhatIsPromised(t *testing.T) {
 	}
 	if _, err := l.prepare(o, nil); err == nil {
 		t.Error("the same executor was prepared twice")
+	}
+}
+
+// A driver in cluster mode is told that it is one, in its environment and in its resources file.
+func TestALaunchedDriverFindsItsResourcesAsADriver(t *testing.T) {
+	w := testWorkDir(t)
+	l := &launcher{worker: "worker-20261130061500-00000000", dir: w}
+	id := model.DriverID("driver-20261130061500-0001")
+	spec := model.DriverSpec{Name: "d", Cores: 1, MemoryMiB: 64, Command: model.Command{Argv: []string{"run"}}}
+	got, err := l.prepare(&model.LaunchOrder{Ref: id.Ref(2), Cores: 1, MemoryMiB: 64, Resources: model.Resources{"gpu": {"1"}}, Spec: spec.Launch()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.path, string(id), "2", resourcesFile)
+	for _, want := range []string{EnvResourcesFile + "=" + path, "HEARTH_RESOURCE_GPU=1", keeper.EnvDriverID + "=" + string(id), keeper.EnvDriverAttempt + "=2"} {
+		if !slices.Contains(got.Env, want) {
+			t.Errorf("the environment lacks %s: %v", want, got.Env)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if want := `[{"id":{"componentName":"spark.driver","resourceName":"gpu"},"addresses":["1"]}]` + "\n"; err != nil || string(text) != want {
+		t.Errorf("%s, error %v; want %s", text, err, want)
 	}
 }
 
