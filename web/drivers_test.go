@@ -66,6 +66,7 @@ func TestADriversPageShowsItsAttemptsOutputApplicationsAndFields(t *testing.T) {
 	if strings.Contains(page, "waiting for memory") {
 		t.Error("the page has an application that is not the driver's")
 	}
+	wants(t, page, `<section class="card" data-live="why"></section>`) // hidden: nothing is to be said
 	for _, f := range fieldsOf(s.snap.Drivers[0]) {
 		wants(t, page, "<dt>"+f.Name+"</dt>")
 	}
