@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"maps"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/hearthd/hearth/proto/cluster/v1"
@@ -45,9 +47,7 @@ func methodTable() map[string]method {
 	drain.reply = func() proto.Message { return &pb.DrainReply{} }
 	register := command
 	register.reply = func() proto.Message { return &pb.RegisterAppReply{} }
-	submit := command
-	submit.reply = func() proto.Message { return &pb.SubmitDriverReply{} }
-	return map[string]method{
+	table := map[string]method{
 		pb.Cluster_RegisterApp_FullMethodName: register,
 		// Its request ids are in the submissions.
 		pb.Cluster_RegisterApps_FullMethodName: {
@@ -94,7 +94,17 @@ func methodTable() map[string]method {
 
 		pb.Explain_Why_FullMethodName:     {by: byAny},
 		pb.Explain_Waiting_FullMethodName: {by: byAny},
+	}
+	maps.Copy(table, driverMethods(command))
+	maps.Copy(table, processMethods())
+	return table
+}
 
+// driverMethods has the rows of drivers in cluster mode.
+func driverMethods(command method) map[string]method {
+	submit := command
+	submit.reply = func() proto.Message { return &pb.SubmitDriverReply{} }
+	return map[string]method{
 		pb.Drivers_SubmitDriver_FullMethodName: submit,
 		pb.Drivers_KillDriver_FullMethodName:   command,
 		pb.Drivers_KillDrivers_FullMethodName:  command,
@@ -105,7 +115,12 @@ func methodTable() map[string]method {
 			reply:    func() proto.Message { return &pb.DriverView{} },
 		},
 		pb.Drivers_WaitDriver_FullMethodName: {by: byAny, long: true},
+	}
+}
 
+// processMethods has the rows of what the cluster's processes say to each other.
+func processMethods() map[string]method {
+	return map[string]method{
 		pb.WorkerSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 		pb.DriverSessions_Session_FullMethodName: {by: byLeaderStream, long: true},
 

@@ -36,7 +36,7 @@ func (v *fieldValue) consume(data []byte) (rest []byte, err error) {
 		}
 		v.tag, rest = protowire.EncodeTag(num, kind), data[n:]
 	}
-	n := 0
+	var n int
 	switch v.tag & 7 {
 	case kindNumber:
 		if len(rest) > 0 && rest[0] < 0x80 {
