@@ -37,7 +37,7 @@ func (e *CallError) Error() string {
 		b.WriteString(" timed out")
 	case model.TaskKilled:
 		b.WriteString(" was cancelled")
-	case model.TaskNotRun:
+	case model.TaskNotRun, model.TaskReturned:
 		b.WriteString(" was not run")
 	}
 	if e.Executor >= 0 {
@@ -63,7 +63,7 @@ func (e *CallError) Unwrap() error {
 		return context.DeadlineExceeded
 	case model.TaskKilled:
 		return context.Canceled
-	case model.TaskFailed, model.TaskDone, model.TaskNotRun:
+	case model.TaskFailed, model.TaskDone, model.TaskNotRun, model.TaskReturned:
 	}
 	return nil
 }
