@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -235,10 +236,8 @@ func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorRe
 func sharesAddress(used, want model.Resources) bool {
 	for name, addrs := range want {
 		for _, a := range used[name] {
-			for _, b := range addrs {
-				if a == b {
-					return true
-				}
+			if slices.Contains(addrs, a) {
+				return true
 			}
 		}
 	}

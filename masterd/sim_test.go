@@ -93,7 +93,7 @@ func simulateLeaving(t *testing.T, leaves []string, scenario func(t *testing.T, 
 func othersInBubbles(functions []string) []string {
 	buf := make([]byte, 16<<20)
 	var other []string
-	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		head, frames, _ := strings.Cut(stack, "\n")
 		if strings.Contains(head, "synctest bubble") && !slices.ContainsFunc(functions, func(f string) bool { return strings.HasPrefix(frames, f+"(") }) {
 			other = append(other, stack)

@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -111,8 +112,6 @@ func (w *world) start(e *model.Executor) error {
 // addresses makes no resources an empty object.
 func addresses(r model.Resources) map[string][]string {
 	out := make(map[string][]string, len(r))
-	for name, list := range r {
-		out[name] = list
-	}
+	maps.Copy(out, r)
 	return out
 }
