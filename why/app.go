@@ -185,11 +185,12 @@ func (x *Explainer) profile(a *model.App, w *want) []model.WhyReason {
 	n := needOf(a, w)
 	out := x.limits(a, &n)
 	if len(out) == 0 {
-		room := false
-		if room, out = x.place(&n, a); room {
-			out = x.next(string(a.ID), x.waiting().ahead(string(a.ID), "application"), out)
-		} else if lists(out, false) {
-			out = append(out, x.waiting().ahead(string(a.ID), "application")...)
+		room, reasons := x.place(&n, a)
+		out = reasons
+		if room {
+			out = x.next(string(a.ID), x.waiting().ahead(string(a.ID), "application"), reasons)
+		} else if lists(reasons, false) {
+			out = append(reasons, x.waiting().ahead(string(a.ID), "application")...)
 		}
 	}
 	for i := range out {

@@ -9,7 +9,7 @@ import (
 )
 
 // cases has every way to wait, each explained by the text of its reasons.
-var cases = []struct { //nolint:gochecknoglobals // a constant table
+var cases = []struct {
 	name  string
 	build func(s *state) (id string, opt Options)
 	never bool
