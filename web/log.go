@@ -15,7 +15,7 @@ import (
 // errEnough ends the reading of a log after as much as was asked for.
 var errEnough = errors.New("enough of the log")
 
-// logPath is where the output of an executor is shown.
+// LogPath is where the output of an executor is shown.
 func LogPath(app model.AppID, executor model.ExecutorID, stream string) string {
 	return fmt.Sprintf("/logs/%s/%d/%s", app, executor, stream)
 }

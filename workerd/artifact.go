@@ -122,7 +122,7 @@ func (d *download) attempt(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errPass, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && at > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", at)):
 	case resp.StatusCode == http.StatusOK:
@@ -202,7 +202,7 @@ func (d *download) copy(path string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // read only
+	defer in.Close()
 	st, err := in.Stat()
 	switch {
 	case err != nil:
@@ -268,7 +268,7 @@ func placeArtifacts(stdout string, list []model.Artifact, paths []string) error 
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // read only
+	defer root.Close()
 	for i, x := range list {
 		if err := placeArtifact(root, x, paths[i]); err != nil {
 			return fmt.Errorf("place artifact %s: %w", x.Name, err)
@@ -285,7 +285,7 @@ func placeArtifact(root *os.Root, x model.Artifact, path string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // read only
+	defer in.Close()
 	if err := root.MkdirAll(filepath.Dir(x.Name), 0o700); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func digestOf(ctx context.Context, u *url.URL) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close()
 		return digest(f)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -78,7 +78,7 @@ func digestOf(ctx context.Context, u *url.URL) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%w: the server answers %s", model.ErrNotFound, resp.Status)
 	}
