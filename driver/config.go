@@ -33,6 +33,9 @@ type Config struct {
 	// MaxRunning bounds the tasks at once over all executors; 0 = what the
 	// executors hold.
 	MaxRunning int
+	// StartFree sends a task only when there is a slot for it: what is cancelled
+	// before has never started. Otherwise short ones wait in the executors.
+	StartFree bool
 	// MaxBatch bounds the tasks, and the results, in one message; 0 = MaxBatch.
 	// With 1 each has a message of its own, to measure what that costs.
 	MaxBatch int

@@ -24,11 +24,13 @@ type loadRules struct {
 	// bounded: the executors have more slots than there may be tasks at once
 	// (Config.MaxRunning).
 	bounded bool
+	// strict: Config.StartFree.
+	strict bool
 }
 
 // look brings the rules up to date.
 func (r *loadRules) look(l *loop) {
-	r.tasks = l.tasks.size
+	r.tasks, r.strict = l.tasks.size, l.d.cfg.StartFree
 	if most := l.d.cfg.MaxRunning; most > 0 {
 		slots := 0
 		for _, m := range l.members {
@@ -44,7 +46,7 @@ func (m *member) window() int { return m.slots - m.lingering + m.ahead() }
 // ahead is how many tasks may wait in the executor.
 func (m *member) ahead() int {
 	slots := m.slots - m.lingering
-	if !m.deep || m.pace < 0 || slots <= 0 || m.stalled || m.load.bounded || m.bytes >= maxAheadBytes {
+	if !m.deep || m.pace < 0 || slots <= 0 || m.stalled || m.load.strict || m.load.bounded || m.bytes >= maxAheadBytes {
 		return 0
 	}
 	if m.load.processes > 0 {

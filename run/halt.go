@@ -27,6 +27,9 @@ type Halt struct {
 	Success     int // successful tasks
 }
 
+// stops reports whether the policy can ever stop a run.
+func (h Halt) stops() bool { return h.When == HaltSoon || h.When == HaltNow }
+
 // ParseHalt reads never, or soon or now with fail=N, fail=N% or success=N, as
 // in "now,fail=1". Errors wrap model.ErrInvalid.
 func ParseHalt(s string) (Halt, error) {

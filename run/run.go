@@ -63,7 +63,7 @@ func (r *runner) run(ctx context.Context) (Summary, int, error) {
 	var err error
 	r.drv, err = driver.New(driver.Config{
 		Client: r.deps.Client, Spec: r.spec(), Listen: r.p.bind, Advertise: r.p.host,
-		CoresPerTask: r.p.Cores, MaxRunning: r.p.Jobs, Spill: openSpill, Observer: r.observe, Logger: r.deps.Logger,
+		CoresPerTask: r.p.Cores, MaxRunning: r.p.Jobs, StartFree: r.p.Halt.stops(), Spill: openSpill, Observer: r.observe, Logger: r.deps.Logger,
 	})
 	if err != nil {
 		r.in.close()
