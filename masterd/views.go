@@ -135,7 +135,7 @@ func workerViews(v *fsm.View) []model.WorkerView {
 			RegisteredWall: model.RFC3339(w.RegisteredWall), Version: w.Offer.Version,
 			RestartLeft: restartLeft(v, w), Drain: drainView(v, w),
 			CoresTotal: w.Offer.CoresTotal, MemoryTotalMiB: w.Offer.MemoryTotalMiB,
-			MemoryReservedMiB: max(0, w.Offer.MemoryTotalMiB-w.Offer.MemoryMiB), MemoryHostUsedMiB: -1,
+			MemoryReservedMiB: max(0, w.Offer.MemoryTotalMiB-w.Offer.MemoryMiB),
 		}))
 		return true
 	})

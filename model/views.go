@@ -101,8 +101,8 @@ type WorkerView struct {
 	// placed on now: nothing unless the worker is ALIVE.
 	CoresFree     int   `json:"cores_free"`
 	MemoryFreeMiB int64 `json:"memory_free_mib"`
-	// What the machine has (0 = not known), what of its memory the worker does
-	// not offer, and what is in use there, by whomever (-1 = not known).
+	// What the machine has, what of its memory the worker does not offer, and
+	// what is in use there, by whomever; 0 = not known.
 	CoresTotal        int   `json:"cores_total"`
 	MemoryTotalMiB    int64 `json:"memory_total_mib"`
 	MemoryReservedMiB int64 `json:"memory_reserved_mib"`

@@ -250,7 +250,7 @@ func offersTable(w io.Writer, workers []model.WorkerView) error {
 		if x.MemoryTotalMiB > 0 {
 			total = strconv.FormatInt(x.MemoryTotalMiB, 10)
 		}
-		if x.MemoryHostUsedMiB >= 0 {
+		if x.MemoryHostUsedMiB > 0 {
 			used = strconv.FormatInt(x.MemoryHostUsedMiB, 10)
 		}
 		reason := x.Reason

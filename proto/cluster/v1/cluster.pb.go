@@ -1960,7 +1960,7 @@ type WorkerView struct {
 	CoresTotal        int64                  `protobuf:"varint,24,opt,name=cores_total,json=coresTotal,proto3" json:"cores_total,omitempty"`
 	MemoryTotalMib    int64                  `protobuf:"varint,25,opt,name=memory_total_mib,json=memoryTotalMib,proto3" json:"memory_total_mib,omitempty"`
 	MemoryReservedMib int64                  `protobuf:"varint,26,opt,name=memory_reserved_mib,json=memoryReservedMib,proto3" json:"memory_reserved_mib,omitempty"`
-	MemoryHostUsedMib int64                  `protobuf:"zigzag64,27,opt,name=memory_host_used_mib,json=memoryHostUsedMib,proto3" json:"memory_host_used_mib,omitempty"` // -1: not known
+	MemoryHostUsedMib int64                  `protobuf:"zigzag64,27,opt,name=memory_host_used_mib,json=memoryHostUsedMib,proto3" json:"memory_host_used_mib,omitempty"` // 0: not known
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
