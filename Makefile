@@ -50,8 +50,8 @@ PACKAGES = $$($(GO) list ./... | grep -v '/e2e$$')
 # cost a rebuild each.
 RACE ?= $$($(GO) list ./internal/... | grep -v /testcluster) ./config ./gossip ./rpc ./client ./raftnode ./executor ./driver ./run ./masterd/... ./workerd/... ./web/... ./demo ./cmd/...
 
-TEST_TIMEOUT ?= 10m
-RACE_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 20m
+RACE_TIMEOUT ?= 20m
 E2E_TIMEOUT  ?= 45m
 E2E_SHORT_TIMEOUT ?= 15m
 SIM_TIMEOUT  ?= 20m
