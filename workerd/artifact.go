@@ -268,7 +268,7 @@ func placeArtifacts(stdout string, list []model.Artifact, paths []string) error 
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for i, x := range list {
 		if err := placeArtifact(root, x, paths[i]); err != nil {
 			return fmt.Errorf("place artifact %s: %w", x.Name, err)
