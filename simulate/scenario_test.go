@@ -151,6 +151,17 @@ func TestAWorkerThatWasRemovedMayComeBack(t *testing.T) {
 }
 
 // The state keeps 200 ended applications and drivers; a scenario tells of all.
+func TestADriverThatIsFinishedWhileItWaitsIsFinished(t *testing.T) {
+	t.Parallel()
+	res, err := run(`{"steps":[{"op":"submit_driver","driver":"d"},{"op":"finish_driver","driver":"d"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]simulate.Driver{{Driver: "d", State: model.DriverFinished}}, res.Final.Drivers); diff != "" {
+		t.Errorf("drivers (-want +got):\n%s", diff)
+	}
+}
+
 func TestAllThatHaveEndedAreTold(t *testing.T) {
 	t.Parallel()
 	steps := []string{`{"op":"add_worker","id":"w1","cores":4,"memory_mib":4096}`}

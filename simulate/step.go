@@ -122,7 +122,7 @@ func (w *world) submitDriver(name string, spec model.DriverSpec) error {
 }
 
 // finishDriver ends a driver with exit code 0. One that waits has no process
-// that could; it is taken out of the queue, as by a kill.
+// that could: it is taken out of the queue, as by a kill, and counts as finished.
 func (w *world) finishDriver(name string) error {
 	d, err := w.driver(name)
 	if err != nil {

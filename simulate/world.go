@@ -134,7 +134,11 @@ func (w *world) noteEnded() {
 		if _, known := w.ended[name]; known {
 			return false // and so are all that ended before
 		}
-		w.ended[name] = Driver{Driver: name, State: d.State, Worker: d.Worker}
+		ended := Driver{Driver: name, State: d.State, Worker: d.Worker}
+		if d.State == model.DriverKilled { // by finishDriver: a scenario kills no drivers
+			ended.State = model.DriverFinished
+		}
+		w.ended[name] = ended
 		return true
 	})
 }
