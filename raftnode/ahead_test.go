@@ -66,6 +66,13 @@ func newAheadRig() *aheadRig {
 	return r
 }
 
+// hasFailed reports whether the last write was refused.
+func (r *aheadRig) hasFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err != nil
+}
+
 func entriesOf(term uint64, indexes ...uint64) []*raft.Log {
 	var out []*raft.Log
 	for _, i := range indexes {
@@ -239,6 +246,9 @@ func TestALogAheadOfItsDiskReadsLikeOneThatIsNot(t *testing.T) {
 			for range 60 {
 				switch rng.Intn(6) {
 				case 0, 1: // a leader appends
+					if r.hasFailed() {
+						release() // what was refused is written first, which waits
+					}
 					r.leading = true
 					n := uint64(len(want))
 					entries := entriesOf(term, n+1, n+2)

@@ -249,10 +249,12 @@ func (c *Conn) openDirect(ctx context.Context) (*directExecutorEnd, error) {
 // directDriverEnd is the driver's end.
 type directDriverEnd struct {
 	frameConn
-	msgs   upFrame
-	spare  spareLists
-	mu     sync.Mutex // held by whoever reads
-	closed bool       // guarded by mu: what comes in is thrown away
+	msgs  upFrame
+	spare spareLists
+	// reading is full while somebody reads. It is no mutex because who waits for a
+	// reader waits for the network: in virtual time, a mutex would stop the clock.
+	reading chan struct{}
+	closed  bool // guarded by reading: what comes in is thrown away
 }
 
 // Send sends a message, in several if its tasks are large together: what
@@ -263,8 +265,8 @@ func (s *directDriverEnd) Send(m model.ExecutorDown) error {
 
 // Recv blocks for one message; results that have come together are one.
 func (s *directDriverEnd) Recv() (model.ExecutorUp, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading <- struct{}{}
+	defer func() { <-s.reading }()
 	if s.closed {
 		return model.ExecutorUp{}, brokenStream("receive", net.ErrClosed)
 	}
@@ -356,8 +358,8 @@ func (s *directDriverEnd) finish(why error) {
 }
 
 func (s *directDriverEnd) drain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading <- struct{}{}
+	defer func() { <-s.reading }()
 	s.closed = true
 	scrap := make([]byte, minFrameRead)
 	for {
@@ -384,7 +386,7 @@ func (d directCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 	if t, ok := info.(credentials.TLSInfo); !ok || t.State.NegotiatedProtocol != executorProtocol {
 		return secured, info, nil
 	}
-	end := &directDriverEnd{frameConn: newFrameConn(secured, raw, MaxMessageBytes)}
+	end := &directDriverEnd{frameConn: newFrameConn(secured, raw, MaxMessageBytes), reading: make(chan struct{}, 1)}
 	if !d.s.direct.start(func() { d.s.serveDirect(end, info) }) {
 		_ = conn.Close()
 	}

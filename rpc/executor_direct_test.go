@@ -236,7 +236,7 @@ func FuzzExecutorFrames(f *testing.F) {
 			}
 		}
 		for i, src := range []io.Reader{bytes.NewReader(data), iotest.OneByteReader(bytes.NewReader(data))} {
-			d := &directDriverEnd{frameConn: frameConn{in: frameReader{src: src, limit: MaxMessageBytes}}}
+			d := &directDriverEnd{frameConn: frameConn{in: frameReader{src: src, limit: MaxMessageBytes}}, reading: make(chan struct{}, 1)}
 			for {
 				m, err := d.Recv()
 				if err != nil {
