@@ -254,20 +254,7 @@ func newDriverLogs(s Streams) *cobra.Command {
 			"serves it: it is streamed from the worker.",
 		Example: "  hearth driver logs -f driver-20261130061500-0003",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.cluster.connect(cmd, s)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = c.Close() }()
-			ctx := cmd.Context()
-			if !f.follow {
-				var cancel context.CancelFunc
-				ctx, cancel = f.cluster.bounded(cmd)
-				defer cancel()
-			}
-			return f.printDriver(ctx, c, s, args[0])
-		},
+		RunE:    f.run(s, f.printDriver),
 	}
 	f.bind(cmd)
 	return cmd

@@ -146,14 +146,8 @@ func (f *driverFlags) run(cmd *cobra.Command, s Streams, spec model.DriverSpec) 
 		_, _ = fmt.Fprintln(s.Out, reply.Driver)
 	}
 	v, err := f.await(ctx, c, s.Err, reply.Driver)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &codedError{code: exitTimeout, err: fmt.Errorf("driver %s goes on: not %s within %s; end it with hearth driver kill %s", reply.Driver, f.goal(), f.cluster.timeout, reply.Driver)}
-	}
-	if errors.Is(err, context.Canceled) {
-		return &codedError{code: exitKilled, err: fmt.Errorf("interrupted: driver %s goes on; end it with hearth driver kill %s", reply.Driver, reply.Driver)}
-	}
 	if err != nil {
-		return faultCode(f.wait, err)
+		return waitedFor(err, f.wait, f.cluster.timeout, fmt.Sprintf("driver %s", reply.Driver), fmt.Sprintf("hearth driver kill %s", reply.Driver))
 	}
 	if f.out.format == formatJSON {
 		if err := printJSON(s.Out, v); err != nil {
@@ -164,13 +158,6 @@ func (f *driverFlags) run(cmd *cobra.Command, s Streams, spec model.DriverSpec) 
 		return driverCode(s.Err, v)
 	}
 	return nil
-}
-
-func (f *driverFlags) goal() string {
-	if f.wait {
-		return "done"
-	}
-	return "placed"
 }
 
 // await returns when the driver is where the flags want it, or has ended. While

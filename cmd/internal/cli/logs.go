@@ -32,20 +32,7 @@ func newLogs(s Streams) *cobra.Command {
 			"to standard output, standard error to standard error.",
 		Example: "  hearth logs -f app-20261130061500-0003/0\n  hearth logs --stderr app-20261130061500-0003",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.cluster.connect(cmd, s)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = c.Close() }()
-			ctx := cmd.Context()
-			if !f.follow {
-				var cancel context.CancelFunc
-				ctx, cancel = f.cluster.bounded(cmd)
-				defer cancel()
-			}
-			return f.print(ctx, c, s, args[0])
-		},
+		RunE:    f.run(s, f.print),
 	}
 	f.bind(cmd)
 	return cmd
@@ -57,6 +44,25 @@ func (f *logFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.stdout, "stdout", false, "only standard output")
 	cmd.Flags().BoolVar(&f.stderr, "stderr", false, "only standard error")
 	cmd.Flags().Int64Var(&f.tail, "tail", 0, "begin this many bytes before the end (default: at the start)")
+}
+
+// run is a command that prints the output of one id: without an end if it
+// follows it.
+func (f *logFlags) run(s Streams, printed func(ctx context.Context, c *session, s Streams, id string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.cluster.connect(cmd, s)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		ctx := cmd.Context()
+		if !f.follow {
+			var cancel context.CancelFunc
+			ctx, cancel = f.cluster.bounded(cmd)
+			defer cancel()
+		}
+		return printed(ctx, c, s, args[0])
+	}
 }
 
 func (f *logFlags) print(ctx context.Context, c *session, s Streams, id string) error {

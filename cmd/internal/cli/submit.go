@@ -254,14 +254,8 @@ func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) err
 	default:
 		v, err = awaitPlacement(ctx, c, s.Err, reply.App)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &codedError{code: exitTimeout, err: fmt.Errorf("application %s goes on: not %s within %s; end it with hearth kill %s", reply.App, f.goal(), f.cluster.timeout, reply.App)}
-	}
-	if errors.Is(err, context.Canceled) {
-		return &codedError{code: exitKilled, err: fmt.Errorf("interrupted: application %s goes on; end it with hearth kill %s", reply.App, reply.App)}
-	}
 	if err != nil {
-		return faultCode(f.wait, err)
+		return waitedFor(err, f.wait, f.cluster.timeout, fmt.Sprintf("application %s", reply.App), fmt.Sprintf("hearth kill %s", reply.App))
 	}
 	if f.out.format == formatJSON {
 		if err := printJSON(s.Out, v); err != nil {
@@ -274,11 +268,20 @@ func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) err
 	return nil
 }
 
-func (f *submitFlags) goal() string {
-	if f.wait {
-		return "done"
+// waitedFor says what goes on although the wait for it, for its end or for its
+// placement, was given up; end is the command that ends it.
+func waitedFor(err error, forEnd bool, limit time.Duration, what, end string) error {
+	goal := "placed"
+	if forEnd {
+		goal = "done"
 	}
-	return "placed"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &codedError{code: exitTimeout, err: fmt.Errorf("%s goes on: not %s within %s; end it with %s", what, goal, limit, end)}
+	case errors.Is(err, context.Canceled):
+		return &codedError{code: exitKilled, err: fmt.Errorf("interrupted: %s goes on; end it with %s", what, end)}
+	}
+	return faultCode(forEnd, err)
 }
 
 // faultCode makes a cluster fault 255 for those who wait for the work's code.
