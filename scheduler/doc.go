@@ -10,9 +10,10 @@
 // time.
 //
 // index.go makes a pass, queue.go holds who waits, pool.go what is free,
-// order.go says in which order workers are tried, tree.go keeps them in that
-// order, assign.go hands out cores, and drivers.go places drivers. ADR 0031 says
-// why it is built so.
+// order.go says in which order workers are tried, grid.go (by cores or id) and
+// tree.go (by memory) keep them in that order, assign.go hands out cores, and
+// drivers.go places drivers. ADR 0031 says why it is built so, ADR 0045 why there
+// is a grid.
 //
 // masterd and bench import it.
 package scheduler

@@ -83,7 +83,7 @@ func (p *Pool) placeDrivers(ds drivers, blocked func(model.WorkerID) bool) []mod
 
 // firstAfter is the position, by ascending id, of the first worker behind one.
 func (p *Pool) firstAfter(id model.WorkerID) int {
-	i, found := slices.BinarySearchFunc(p.ranks, id, func(r int32, id model.WorkerID) int {
+	i, found := slices.BinarySearchFunc(p.ids, id, func(r int32, id model.WorkerID) int {
 		return strings.Compare(string(p.slots[r].worker.ID), string(id))
 	})
 	if found {
@@ -94,16 +94,16 @@ func (p *Pool) firstAfter(id model.WorkerID) int {
 
 // firstFit finds the first worker by ascending id from a position on, going
 // round, that holds the profile. Whether there is one at all is asked of the
-// tree first, so that a driver that fits nowhere costs no walk.
+// ranking first, so that a driver that fits nowhere costs no walk.
 func (p *Pool) firstFit(prof *model.Profile, from int, blocked func(model.WorkerID) bool) (int32, bool) {
 	d := Demand{Profile: *prof, CoresLeft: prof.Cores, Wanted: 1}
 	if shares, _ := p.assign(&d, 1, nil, blocked); len(shares) == 0 {
 		return 0, false
 	}
-	for i := range p.ranks {
-		at := p.ranks[(from+i)%len(p.ranks)]
+	for i := range p.ids {
+		at := p.ids[(from+i)%len(p.ids)]
 		s := &p.slots[at]
-		if s.place == inTree && model.Fits(p.free(s), prof.Cores, prof.MemoryMiB, prof.Resources) &&
+		if s.place == inOrder && model.Fits(p.free(s), prof.Cores, prof.MemoryMiB, prof.Resources) &&
 			(blocked == nil || !blocked(s.worker.ID)) {
 			return at, true
 		}

@@ -42,7 +42,7 @@ func (ps *pass) keepFor(a *model.App) bool {
 	d := Demand{Profile: a.Profiles[model.ProfileDefault]}
 	var sites []site
 	total, whole := 0, 0
-	for _, at := range pool.ranks {
+	for _, at := range pool.ids {
 		s := &pool.slots[at]
 		if s.gone {
 			continue
@@ -63,7 +63,7 @@ func (ps *pass) keepFor(a *model.App) bool {
 		return false
 	}
 	slices.SortFunc(sites, func(x, y site) int {
-		return cmp.Or(cmp.Compare(y.now, x.now), cmp.Compare(pool.slots[y.at].cores, pool.slots[x.at].cores),
+		return cmp.Or(cmp.Compare(y.now, x.now), cmp.Compare(pool.slots[y.at].free[dimCores], pool.slots[x.at].free[dimCores]),
 			strings.Compare(string(pool.slots[x.at].worker.ID), string(pool.slots[y.at].worker.ID)))
 	})
 	ps.kept.app = a.ID
@@ -94,14 +94,14 @@ func (ps *pass) keepSlot(at int32, prof *model.Profile, n, most int32) int32 {
 	s := &ps.ix.pool.slots[at]
 	k := keptSlot{
 		at:     at,
-		cores:  max(min(s.cores, n*int32(max(prof.Cores, 1)), most), 0),
-		memory: int32(max(min(int64(s.memory), int64(n)*prof.MemoryMiB), 0)),
+		cores:  max(min(s.free[dimCores], n*int32(max(prof.Cores, 1)), most), 0),
+		memory: int32(max(min(int64(s.free[dimMemory]), int64(n)*prof.MemoryMiB), 0)),
 	}
 	if k.cores == 0 {
 		return 0
 	}
-	s.cores -= k.cores
-	s.memory -= k.memory
+	s.free[dimCores] -= k.cores
+	s.free[dimMemory] -= k.memory
 	ps.ix.pool.settle(at)
 	ps.kept.slots = append(ps.kept.slots, k)
 	return k.cores
@@ -111,8 +111,8 @@ func (ps *pass) keepSlot(at int32, prof *model.Profile, n, most int32) int32 {
 func (ps *pass) lend() {
 	for _, k := range ps.kept.slots {
 		s := &ps.ix.pool.slots[k.at]
-		s.cores += k.cores
-		s.memory += k.memory
+		s.free[dimCores] += k.cores
+		s.free[dimMemory] += k.memory
 		ps.ix.pool.settle(k.at)
 	}
 }
@@ -123,9 +123,9 @@ func (ps *pass) retake() {
 	for i := range ps.kept.slots {
 		k := &ps.kept.slots[i]
 		s := &ps.ix.pool.slots[k.at]
-		k.cores, k.memory = max(min(k.cores, s.cores), 0), max(min(k.memory, s.memory), 0)
-		s.cores -= k.cores
-		s.memory -= k.memory
+		k.cores, k.memory = max(min(k.cores, s.free[dimCores]), 0), max(min(k.memory, s.free[dimMemory]), 0)
+		s.free[dimCores] -= k.cores
+		s.free[dimMemory] -= k.memory
 		ps.ix.pool.settle(k.at)
 	}
 }

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -18,13 +17,16 @@ import (
 //
 // A Pool has one owner; it is not safe for use from several goroutines.
 type Pool struct {
-	order order
-	tree  *tree
-	slots []slot
-	byID  map[model.WorkerID]int32
-	ranks []int32 // slots by ascending id
+	order   order
+	ranking ranking
+	slots   []slot
+	byID    map[model.WorkerID]int32
+	ids     []int32 // slots by ascending id
+	// stale: a worker has come between others, so that positions are not those
+	// of ids and the ranking has to be made anew before it is used.
+	stale bool
 	// addresses are the custom resources of the workers that have some, and
-	// names those that the tree tracks.
+	// names those that the ranking tracks.
 	addresses []addresses
 	names     []string
 	// parked are slots that were found blocked; they are asked again before
@@ -32,19 +34,19 @@ type Pool struct {
 	parked []int32
 
 	now    assignment // scratch of assign
-	cursor cursor
+	sought capacity   // scratch of assign
 }
 
 // slot is one worker: less than a cache line, since a decision in a large
 // cluster costs what it touches.
 type slot struct {
-	worker        *model.Worker
-	key           uint64 // where it is in the tree
-	cores, memory int32  // free; model's limits keep them in range
-	label         uint32
-	addresses     int32 // position + 1 in Pool.addresses; 0 = none
-	place         place
-	gone          bool // it may get nothing: it is not in the view
+	worker    *model.Worker
+	free      capacity // model's limits keep it in range
+	rank      uint32   // where it is in the ranking
+	pos       uint32   // position in Pool.ids, unless that is stale
+	addresses int32    // position + 1 in Pool.addresses; 0 = none
+	place     place
+	gone      bool // it may get nothing: it is not in the view
 }
 
 // place is where a slot is.
@@ -52,7 +54,7 @@ type place uint8
 
 const (
 	outside place = iota // it gets nothing, or has nothing left
-	inTree
+	inOrder
 	parked
 )
 
@@ -65,12 +67,28 @@ type addresses struct {
 // NewPool returns a pool without workers. An unknown policy is
 // model.CoresFreeDesc.
 func NewPool(policy model.SelectionPolicy) *Pool {
-	o := orderOf(policy)
-	return &Pool{order: o, tree: o.tree(), byID: make(map[model.WorkerID]int32)}
+	p := &Pool{order: orderOf(policy), byID: make(map[model.WorkerID]int32)}
+	p.ranking = p.newRanking()
+	return p
+}
+
+// newRanking is empty and tracks what is asked for.
+func (p *Pool) newRanking() ranking {
+	if !p.order.memory {
+		return newGrid(&p.slots, &p.ids)
+	}
+	s := newSorted(dimCores)
+	for i := range p.names {
+		s.track(dimResources + i)
+	}
+	return s
 }
 
 // Len counts the workers that have a core left and are not known to be blocked.
-func (p *Pool) Len() int { return p.tree.size }
+func (p *Pool) Len() int {
+	p.freshen()
+	return p.ranking.size()
+}
 
 // Set adds a worker that may get executors, or says what it offers and what is
 // in use there now. The record and its maps are kept and not changed.
@@ -80,7 +98,7 @@ func (p *Pool) Set(w *model.Worker, used model.Usage) {
 		at = int32(len(p.slots))
 		p.slots = append(p.slots, slot{worker: w})
 		p.byID[w.ID] = at
-		p.rank(at)
+		p.enlist(at)
 	}
 	p.update(at, w, &used)
 }
@@ -88,10 +106,10 @@ func (p *Pool) Set(w *model.Worker, used model.Usage) {
 func (p *Pool) update(at int32, w *model.Worker, used *model.Usage) {
 	s := &p.slots[at]
 	cores, memory := int32(w.Offer.Cores-used.Cores), int32(w.Offer.MemoryMiB-used.MemoryMiB)
-	if s.worker == w && s.cores == cores && s.memory == memory && s.place != outside && s.addresses == 0 && len(w.Offer.Resources) == 0 {
+	if s.worker == w && s.free[dimCores] == cores && s.free[dimMemory] == memory && s.place != outside && s.addresses == 0 && len(w.Offer.Resources) == 0 {
 		return // most often, when everything is read
 	}
-	s.worker, s.cores, s.memory, s.gone = w, cores, memory, false
+	s.worker, s.free[dimCores], s.free[dimMemory], s.gone = w, cores, memory, false
 	if len(w.Offer.Resources) > 0 || s.addresses > 0 {
 		p.setAddresses(s, w.Offer.Resources, used.Resources)
 	}
@@ -109,25 +127,25 @@ func (p *Pool) setAll(each func(func(*model.Worker, model.Usage) bool)) bool {
 	i, seen := 0, 0
 	each(func(w *model.Worker, used model.Usage) bool {
 		seen++
-		for ; i < len(p.ranks) && p.slots[p.ranks[i]].worker.ID < w.ID; i++ {
-			p.empty(p.ranks[i])
+		for ; i < len(p.ids) && p.slots[p.ids[i]].worker.ID < w.ID; i++ {
+			p.empty(p.ids[i])
 		}
-		if i < len(p.ranks) && p.slots[p.ranks[i]].worker.ID == w.ID {
-			p.update(p.ranks[i], w, &used)
+		if i < len(p.ids) && p.slots[p.ids[i]].worker.ID == w.ID {
+			p.update(p.ids[i], w, &used)
 		} else {
 			p.Set(w, used)
 		}
 		i++
 		return true
 	})
-	for ; i < len(p.ranks); i++ {
-		p.empty(p.ranks[i])
+	for ; i < len(p.ids); i++ {
+		p.empty(p.ids[i])
 	}
-	return len(p.ranks) <= 2*seen+maxForgotten
+	return len(p.ids) <= 2*seen+maxForgotten
 }
 
-// setAddresses gives each name a dimension of the tree while there are any.
-// Workers that came before have none of it, and that is what the tree says.
+// setAddresses gives each name a dimension while there are any. Workers that
+// came before have none of it, and that is what their slots say.
 func (p *Pool) setAddresses(s *slot, offered, used model.Resources) {
 	if s.addresses == 0 {
 		p.addresses = append(p.addresses, addresses{})
@@ -136,7 +154,7 @@ func (p *Pool) setAddresses(s *slot, offered, used model.Resources) {
 	p.addresses[s.addresses-1] = addresses{offered: offered, used: used}
 	for name := range offered {
 		if len(p.names) < trackedResources && !slices.Contains(p.names, name) {
-			p.tree.others = append(p.tree.others, dimResources+len(p.names))
+			p.ranking.track(dimResources + len(p.names))
 			p.names = append(p.names, name)
 		}
 	}
@@ -150,13 +168,13 @@ func (p *Pool) Remove(id model.WorkerID) {
 }
 
 func (p *Pool) empty(at int32) {
-	p.slots[at].cores, p.slots[at].gone = 0, true
+	p.slots[at].free[dimCores], p.slots[at].gone = 0, true
 	p.settle(at)
 }
 
 // free is what a worker has left.
 func (p *Pool) free(s *slot) model.Free {
-	f := model.Free{Cores: int(s.cores), MemoryMiB: int64(s.memory)}
+	f := model.Free{Cores: int(s.free[dimCores]), MemoryMiB: int64(s.free[dimMemory])}
 	if s.addresses > 0 {
 		a := &p.addresses[s.addresses-1]
 		f.Offered, f.Used = a.offered, a.used
@@ -167,48 +185,46 @@ func (p *Pool) free(s *slot) model.Free {
 // settle puts a slot where its free resources belong.
 func (p *Pool) settle(at int32) {
 	s := &p.slots[at]
-	if s.cores < 1 || s.memory < 0 {
+	if s.addresses > 0 {
+		f := p.free(s)
+		for i, name := range p.names {
+			s.free[dimResources+i] = int32(max(f.FreeAddresses(name), 0))
+		}
+	}
+	if p.stale {
+		return // freshen does it
+	}
+	if s.free[dimCores] < 1 || s.free[dimMemory] < 0 {
 		p.takeOut(at)
 		return
 	}
 	if s.place == parked {
 		return
 	}
-	key := p.order.key(int(s.cores), int64(s.memory), s.label)
-	if s.place == inTree {
-		if key == s.key {
-			p.tree.set(key, p.capacity(s))
+	rank := p.order.rank(&s.free)
+	if s.place == inOrder {
+		if rank == s.rank {
+			p.ranking.set(rank, s.pos, &s.free)
 			return
 		}
-		p.tree.remove(s.key)
+		p.ranking.remove(s.rank, s.pos)
 	}
-	p.tree.insert(key, p.capacity(s), at)
-	s.key, s.place = key, inTree
+	p.ranking.insert(at, rank, s.pos, &s.free)
+	s.rank, s.place = rank, inOrder
 }
 
 // takeOut puts a slot outside.
 func (p *Pool) takeOut(at int32) {
 	s := &p.slots[at]
 	switch s.place {
-	case inTree:
-		p.tree.remove(s.key)
+	case inOrder:
+		p.ranking.remove(s.rank, s.pos)
 	case parked:
 		i := slices.Index(p.parked, at)
 		p.parked = slices.Delete(p.parked, i, i+1)
 	case outside:
 	}
 	s.place = outside
-}
-
-func (p *Pool) capacity(s *slot) capacity {
-	c := tracked(int(s.cores), int64(s.memory))
-	if s.addresses > 0 {
-		f := p.free(s)
-		for i, name := range p.names {
-			c[dimResources+i] = int32(max(f.FreeAddresses(name), 0))
-		}
-	}
-	return c
 }
 
 // need is the capacity that a worker must have for one executor.
@@ -222,48 +238,35 @@ func (p *Pool) need(prof *model.Profile) capacity {
 	return c
 }
 
-// rank gives a new slot a label between those of its neighbours by id.
-func (p *Pool) rank(at int32) {
-	id := p.slots[at].worker.ID
-	i, _ := slices.BinarySearchFunc(p.ranks, id, func(r int32, id model.WorkerID) int {
-		return strings.Compare(string(p.slots[r].worker.ID), string(id))
-	})
-	p.ranks = slices.Insert(p.ranks, i, at)
-	below, above := uint64(0), uint64(math.MaxUint32)
-	if i > 0 {
-		below = uint64(p.slots[p.ranks[i-1]].label)
+// enlist gives a new slot its position by id. Most often ids are met in order;
+// one that comes between others moves all behind it.
+func (p *Pool) enlist(at int32) {
+	i := len(p.ids)
+	if id := p.slots[at].worker.ID; i > 0 && p.slots[p.ids[i-1]].worker.ID > id {
+		i, _ = slices.BinarySearchFunc(p.ids, id, func(r int32, id model.WorkerID) int {
+			return strings.Compare(string(p.slots[r].worker.ID), string(id))
+		})
+		p.stale = true
 	}
-	if i+1 < len(p.ranks) {
-		above = uint64(p.slots[p.ranks[i+1]].label)
-	}
-	label := below + (above-below)/2
-	if i+1 == len(p.ranks) { // most often ids are met in order
-		label = below + min((above-below)/2, labelGap)
-	}
-	if label == below {
-		p.relabel()
-		return
-	}
-	p.slots[at].label = uint32(label)
+	p.ids = slices.Insert(p.ids, i, at)
+	p.slots[at].pos = uint32(i)
 }
 
-// labelGap is how far apart the labels of workers are that come in order.
-const labelGap = 1 << 12
-
-// relabel spaces all labels evenly. The order stays.
-func (p *Pool) relabel() {
-	gap := math.MaxUint32 / uint64(len(p.ranks)+1)
-	if gap == 0 {
-		panic(fmt.Sprintf("scheduler: %d workers are more than there are labels", len(p.ranks)))
+// freshen makes the ranking anew if positions have changed. It costs time in
+// proportion to the workers, once in a pass before which new ones have come.
+func (p *Pool) freshen() {
+	if !p.stale {
+		return
 	}
-	p.tree = newTree(p.tree.first, p.tree.others...)
-	for i, at := range p.ranks {
+	p.stale = false
+	p.ranking = p.newRanking()
+	for i, at := range p.ids {
 		s := &p.slots[at]
-		s.label = uint32(uint64(i+1) * gap)
-		if s.place == inTree {
-			s.key = p.order.key(int(s.cores), int64(s.memory), s.label)
-			p.tree.insert(s.key, p.capacity(s), at)
+		s.pos = uint32(i)
+		if s.place == inOrder {
+			s.place = outside
 		}
+		p.settle(at)
 	}
 }
 
@@ -298,8 +301,8 @@ func (p *Pool) Take(d Demand, into []Share) []Share {
 // Give takes back what Take has returned for a profile.
 func (p *Pool) Give(share Share, prof model.Profile) {
 	s := &p.slots[share.at]
-	s.cores += int32(share.Executors * share.Cores)
-	s.memory += int32(share.Executors) * int32(prof.MemoryMiB)
+	s.free[dimCores] += int32(share.Executors * share.Cores)
+	s.free[dimMemory] += int32(share.Executors) * int32(prof.MemoryMiB)
 	for _, addrs := range share.Addresses {
 		used := p.ownUsed(s)
 		for name, list := range addrs {
@@ -319,16 +322,13 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 		return nil, true // nobody has looked
 	}
 	cores, memory := max(d.Profile.Cores, 1), d.Profile.MemoryMiB
-	least := p.order.key(cores, memory, 0)
-	if p.order.down {
-		p.cursor.descend(p.tree, p.need(&d.Profile))
-	} else {
-		p.cursor.ascend(p.tree, least, p.need(&d.Profile))
-	}
+	p.sought = p.need(&d.Profile)
+	p.freshen()
+	p.ranking.start(&p.sought, p.order.rank(&p.sought), p.order.down)
 	parkedBefore := len(p.parked)
 	for {
-		key, at, ok := p.cursor.next()
-		if !ok || key < least {
+		rank, at, ok := p.ranking.next()
+		if !ok {
 			break
 		}
 		s := &p.slots[at]
@@ -348,7 +348,7 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 			continue
 		}
 		if d.Prefer != nil {
-			if !p.collect(key, at, d.Prefer) {
+			if !p.collect(rank, at, d.Prefer) {
 				break
 			}
 			continue
@@ -359,7 +359,7 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 	}
 	p.offerEquals()
 	for _, at := range p.parked[parkedBefore:] {
-		p.tree.remove(p.slots[at].key)
+		p.ranking.remove(p.slots[at].rank, p.slots[at].pos)
 		p.slots[at].place = parked
 	}
 	p.now.finish()
@@ -368,7 +368,7 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 
 // preferred is a worker that waits for its equals to be found.
 type preferred struct {
-	rank   uint64
+	rank   uint32
 	at     int32
 	labels int // how many of the preferred ones it has
 }
@@ -376,8 +376,7 @@ type preferred struct {
 // collect keeps a worker until all that the policy calls equal are found, and
 // then offers those, who has more of the preferred labels first. It reports
 // whether to go on.
-func (p *Pool) collect(key uint64, at int32, prefer map[string]string) bool {
-	rank := key >> labelBits
+func (p *Pool) collect(rank uint32, at int32, prefer map[string]string) bool {
 	if e := p.now.equals; len(e) > 0 && e[0].rank != rank && !p.offerEquals() {
 		return false
 	}
@@ -436,8 +435,8 @@ func (p *Pool) charge(at int32, cores int, prof *model.Profile) (model.Resources
 	if !ok {
 		return nil, false
 	}
-	s.cores -= int32(cores)
-	s.memory -= int32(prof.MemoryMiB)
+	s.free[dimCores] -= int32(cores)
+	s.free[dimMemory] -= int32(prof.MemoryMiB)
 	if len(addrs) > 0 {
 		used := p.ownUsed(s)
 		for name, a := range addrs {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,28 +13,36 @@ import (
 // one places an executor of a core.
 func one() Demand { return Demand{Profile: model.Profile{Cores: 1}, CoresLeft: 1, Wanted: 1} }
 
-// Each worker goes between the two that came before, which uses up the room
-// between their labels.
-func TestLabelsAreSpacedAnewWhenTheyAreUsedUp(t *testing.T) {
+func TestAWorkerThatComesBetweenOthersIsTriedInItsPlace(t *testing.T) {
 	t.Parallel()
-	p := NewPool(model.ByWorkerID)
-	var want []string
-	add := func(id string) {
-		p.Set(&model.Worker{ID: model.WorkerID(id), Offer: model.Offer{Cores: 1, MemoryMiB: 1}}, model.Usage{})
-	}
-	add("z")
-	for i := range 100 {
-		add(strings.Repeat("a", i+1))
-		want = append(want, strings.Repeat("a", i+1))
-	}
-	var got []string
-	for range want {
-		for _, s := range p.Take(one(), nil) {
-			got = append(got, string(s.Worker.ID))
+	for _, policy := range model.SelectionPolicies() {
+		p := NewPool(policy)
+		var want []string
+		add := func(id string) {
+			p.Set(&model.Worker{ID: model.WorkerID(id), Offer: model.Offer{Cores: 2, MemoryMiB: 2}}, model.Usage{})
 		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
+		add("z")
+		for i := range 100 {
+			add(strings.Repeat("a", 100-i)) // before all that came until now
+			p.Len()
+		}
+		for i := range 100 {
+			want = append(want, strings.Repeat("a", i+1))
+		}
+		want = append(want, "z")
+		if policy == model.CoresFreeDesc || policy == model.MemoryFreeDesc {
+			slices.Reverse(want)
+		}
+		d := Demand{Profile: model.Profile{Cores: 2, MemoryMiB: 2}, CoresLeft: 2, Wanted: 1}
+		var got []string
+		for range want {
+			for _, s := range p.Take(d, nil) {
+				got = append(got, string(s.Worker.ID))
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: order (-want +got):\n%s", policy, diff)
+		}
 	}
 }
 

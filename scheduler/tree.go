@@ -71,17 +71,19 @@ type step struct{ node, i int32 }
 // child is the entry of an inner node below which key belongs.
 func (nd *node) child(key uint64) int32 { return max(nd.lowerBound(key+1)-1, 0) }
 
-// lowerBound is the first position whose key is at least key.
+// lowerBound is the first position whose key is at least key. It has no branch
+// that depends on a key, since none of them could be foreseen.
 func (nd *node) lowerBound(key uint64) int32 {
 	lo, n := int32(0), nd.n
-	for n > 0 {
+	for n > 1 {
 		half := n / 2
-		if nd.entries[(lo+half)&(fanout-1)].key < key {
-			lo += half + 1
-			n -= half + 1
-		} else {
-			n = half
+		if k := nd.entries[(lo+half-1)&(fanout-1)].key; k < key {
+			lo += half
 		}
+		n -= half
+	}
+	if n == 1 && nd.entries[lo&(fanout-1)].key < key {
+		lo++
 	}
 	return lo
 }
