@@ -81,6 +81,8 @@ type launch struct {
 	server  *executorServer
 	program model.Program
 	flushed []float64
+	keepers []int // process ids
+	spent   launchFigures
 }
 
 func (b *launch) say(format string, args ...any) {
@@ -116,7 +118,10 @@ func (b *launch) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return b.whole(ctx)
+	if err := b.whole(ctx); err != nil {
+		return err
+	}
+	return b.findKeepers()
 }
 
 // whole waits until both workers are registered.
@@ -245,19 +250,20 @@ func (b *launch) latency(ctx context.Context) error {
 func (b *launch) rate(ctx context.Context) error {
 	b.say("%d executors at once, beside as many plain starts", b.cfg.Executors)
 	parallel := 2 * runtime.NumCPU()
-	got, err := Alternate(ctx, b.cfg.Pairs, func(ctx context.Context) (float64, error) {
+	n := b.cfg.Executors
+	got, err := Alternate(ctx, b.cfg.Pairs, b.counted(n, func(ctx context.Context) (float64, error) {
 		before, ok := flushes(b.dir)
-		d, err := b.launch(ctx, b.cfg.Executors)
+		d, err := b.launch(ctx, n)
 		if err != nil {
 			return 0, err
 		}
 		if after, _ := flushes(b.dir); ok {
-			b.flushed = append(b.flushed, float64(after-before)/float64(b.cfg.Executors))
+			b.flushed = append(b.flushed, float64(after-before)/float64(n))
 		}
-		return float64(b.cfg.Executors) / d.Seconds(), nil
-	}, func(ctx context.Context) (float64, error) {
-		return SpawnProbe(ctx, []string{b.program.Path}, parallel, b.cfg.Executors)
-	})
+		return float64(n) / d.Seconds(), nil
+	}), b.countedPlain(n, func(ctx context.Context) (float64, error) {
+		return SpawnProbe(ctx, []string{b.program.Path}, parallel, n)
+	}))
 	if err != nil {
 		return err
 	}
@@ -265,6 +271,7 @@ func (b *launch) rate(ctx context.Context) error {
 	r.Figure("B4 executors registered", "/s", got.A)
 	r.Figure("spawn probe: os/exec start and wait", "/s", got.B)
 	r.Figure("flushes of the disk for each executor, its end included", "flushes", b.flushed)
+	b.spent.report(r)
 	rate, ratio := MedianInterval(got.A), got.Ratio()
 	// Either is enough: the first is 70 % of the probe on the machine that it
 	// was set on.

@@ -3,29 +3,22 @@
 package workerd
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"io/fs"
-	"os"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/hearthd/hearth/internal/atomicfile"
+	"github.com/hearthd/hearth/internal/recordlog"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
 
-// The journal is a header and then records: length (4 bytes, big endian), CRC-32C of the payload
-// (4 bytes, big endian), payload (JSON of one journalRecord).
-const (
-	journalHeader      = "hearth-worker-journal 1\n"
-	journalFrameBytes  = 8
-	journalDamagedName = ".damaged"
-)
+// journalHeader begins the journal, a file of package recordlog. A payload is the JSON of one
+// journalRecord.
+const journalHeader = "hearth-worker-journal 1\n"
+
+func journalFormat() recordlog.Format {
+	return recordlog.Format{Header: journalHeader, Limit: maxJournalRecord}
+}
 
 // recordKind says what a journal record tells.
 type recordKind string
@@ -94,12 +87,15 @@ func (r *journalRecord) check() error {
 }
 
 // journal is an append-only file of records. It is used by one goroutine.
+//
+// A record is in the file when it counts, and so survives whatever ends this process; on the disk it
+// is some milliseconds later, and nothing waits for that. A power cut may take the last records, but
+// it takes every process along, too, and the next start has a new incarnation, which was on the disk
+// before anybody heard of it: the leader calls whatever that does not have lost and never sends its
+// launch again, and an order of the old incarnation is refused. So nothing starts twice, and what has
+// not been reported by then is what was not known a moment before the cut either. ADR 0043.
 type journal struct {
-	path    string
-	f       *os.File
-	size    int64 // of the whole records in the file
-	records int
-	broken  bool // something half-written could not be cut off
+	log *recordlog.Log
 
 	// gathering: appended records wait for flush, encoded in pending.
 	gathering bool
@@ -120,107 +116,68 @@ type openedJournal struct {
 // follows cannot be trusted: the file is set aside as PATH.damaged, the readable front is kept, and
 // note says so.
 func openJournal(path string) (openedJournal, error) {
-	b, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var out openedJournal
+	note, err := recordlog.Read(path, journalFormat(), func(payload []byte) error {
+		r, err := decodeRecord(payload)
+		if err == nil {
+			out.records = append(out.records, r)
+		}
+		return err
+	})
+	if err != nil {
 		return openedJournal{}, fmt.Errorf("read journal: %w", err)
 	}
-	out := openedJournal{journal: &journal{path: path}}
-	if len(b) > 0 {
-		records, valid, err := decodeJournal(b)
-		out.records = records
-		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			out.note = fmt.Sprintf("the last record of %s was cut short and is dropped (%d bytes)", path, len(b)-valid)
-		case err != nil:
-			if err := os.Rename(path, path+journalDamagedName); err != nil {
-				return openedJournal{}, fmt.Errorf("set damaged journal aside: %w", err)
-			}
-			out.note = fmt.Sprintf("%s is damaged at byte %d (%v): set aside as %s, the %d records before are kept",
-				path, valid, err, path+journalDamagedName, len(records))
-		}
-	}
-	// A fresh file in every case: it begins compact and without a tail.
-	if err := out.journal.rewrite(out.records); err != nil {
+	out.note = note
+	payloads, err := encodeRecords(out.records)
+	if err != nil {
 		return openedJournal{}, err
 	}
+	// A fresh file in every case: it begins compact and without a tail.
+	log, err := recordlog.Create(path, journalFormat(), payloads...)
+	if err != nil {
+		return openedJournal{}, fmt.Errorf("open journal: %w", err)
+	}
+	out.journal = &journal{log: log}
 	return out, nil
 }
 
-// decodeJournal returns the records of b and how many bytes they take with the header. The error
-// wraps io.ErrUnexpectedEOF if b merely ends within a record.
-func decodeJournal(b []byte) (records []journalRecord, valid int, err error) {
-	if len(b) < len(journalHeader) && journalHeader[:len(b)] == string(b) {
-		return nil, 0, fmt.Errorf("header: %w", io.ErrUnexpectedEOF)
-	}
-	if len(b) < len(journalHeader) || string(b[:len(journalHeader)]) != journalHeader {
-		return nil, 0, errors.New("not a journal of this version")
-	}
-	valid = len(journalHeader)
-	for valid < len(b) {
-		r, n, err := decodeRecord(b[valid:])
-		if err != nil {
-			return records, valid, err
-		}
-		records = append(records, r)
-		valid += n
-	}
-	return records, valid, nil
-}
-
-func decodeRecord(b []byte) (r journalRecord, n int, err error) {
-	if len(b) < journalFrameBytes {
-		return r, 0, io.ErrUnexpectedEOF
-	}
-	size := int(binary.BigEndian.Uint32(b))
-	if size == 0 || size > maxJournalRecord {
-		return r, 0, fmt.Errorf("record of %d bytes", size)
-	}
-	if len(b)-journalFrameBytes < size {
-		return r, 0, io.ErrUnexpectedEOF
-	}
-	payload := b[journalFrameBytes : journalFrameBytes+size]
-	if crc32.Checksum(payload, castagnoli()) != binary.BigEndian.Uint32(b[4:]) {
-		if len(b) == journalFrameBytes+size {
-			return r, 0, fmt.Errorf("last record has a wrong checksum: %w", io.ErrUnexpectedEOF)
-		}
-		return r, 0, errors.New("record has a wrong checksum")
-	}
+func decodeRecord(payload []byte) (r journalRecord, err error) {
 	if err := json.Unmarshal(payload, &r); err != nil {
-		return r, 0, fmt.Errorf("record: %w", err)
+		return r, fmt.Errorf("record: %w", err)
 	}
 	if err := r.check(); err != nil {
-		return r, 0, fmt.Errorf("record: %w", err)
+		return r, fmt.Errorf("record: %w", err)
 	}
-	return r, journalFrameBytes + size, nil
+	return r, nil
 }
 
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
-func encodeRecord(b []byte, r journalRecord) ([]byte, error) {
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode journal record: %w", err)
+func encodeRecords(records []journalRecord) ([][]byte, error) {
+	payloads := make([][]byte, 0, len(records))
+	for _, r := range records {
+		payload, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode journal record: %w", err)
+		}
+		payloads = append(payloads, payload)
 	}
-	if len(payload) > maxJournalRecord {
-		return nil, fmt.Errorf("journal record of %d bytes, at most %d", len(payload), maxJournalRecord)
-	}
-	b = binary.BigEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // bounded above
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli()))
-	return append(b, payload...), nil
+	return payloads, nil
 }
 
-// append writes records; they are on disk when it returns nil, or after the next flush if records are
-// gathered. After a failure the file holds what it held before, or nothing is appended any more until
-// a rewrite.
+// append writes records; they survive this process when it returns nil, or after the next flush if
+// records are gathered. After a failure the file holds what it held before, or nothing is appended any
+// more until a rewrite.
 func (j *journal) append(records ...journalRecord) error {
-	if j.broken {
+	if _, _, broken := j.log.Size(); broken {
 		return errors.New("append to journal: an earlier write failed half-way")
 	}
+	payloads, err := encodeRecords(records)
+	if err != nil {
+		return err
+	}
 	b := j.pending
-	for _, r := range records {
-		var err error
-		if b, err = encodeRecord(b, r); err != nil {
-			return err
+	for _, p := range payloads {
+		if b, err = recordlog.AppendFrame(b, p, maxJournalRecord); err != nil {
+			return fmt.Errorf("append to journal: %w", err)
 		}
 	}
 	j.pending, j.gathered = b, j.gathered+len(records)
@@ -230,7 +187,7 @@ func (j *journal) append(records ...journalRecord) error {
 	return j.flush()
 }
 
-// gather begins to hold records back, so that many share one sync. Until flush has returned nil
+// gather begins to hold records back, so that many share one write. Until flush has returned nil
 // nothing may happen that relies on one of them.
 func (j *journal) gather() { j.gathering = true }
 
@@ -238,55 +195,29 @@ func (j *journal) gather() { j.gathering = true }
 func (j *journal) flush() error {
 	b, records := j.pending, j.gathered
 	j.gathering, j.pending, j.gathered = false, j.pending[:0], 0
-	if len(b) == 0 {
-		return nil
+	if err := j.log.AppendFrames(b, records); err != nil {
+		return fmt.Errorf("journal: %w", err)
 	}
-	_, err := j.f.Write(b)
-	if err == nil {
-		err = unix.Fdatasync(int(j.f.Fd())) // with the new size, which is needed to read it back
-	}
-	if err != nil {
-		cut := j.f.Truncate(j.size)
-		j.broken = cut != nil
-		return fmt.Errorf("append to journal: %w", errors.Join(err, cut))
-	}
-	j.size += int64(len(b))
-	j.records += records
 	return nil
 }
 
 // wantsCompaction says whether live records would make a much smaller file.
 func (j *journal) wantsCompaction(live int) bool {
-	return j.broken || (j.records > compactMinRecords && j.records > compactGarbage*live)
+	_, records, broken := j.log.Size()
+	return broken || (records > compactMinRecords && records > compactGarbage*live)
 }
 
 // rewrite replaces the file by one with just these records.
 func (j *journal) rewrite(records []journalRecord) error {
-	b := []byte(journalHeader)
-	var err error
-	for _, r := range records {
-		if b, err = encodeRecord(b, r); err != nil {
-			return err
-		}
+	payloads, err := encodeRecords(records)
+	if err == nil {
+		err = j.log.Rewrite(payloads...)
 	}
-	if err := atomicfile.Write(j.path, b, 0o600); err != nil {
-		return fmt.Errorf("rewrite journal: %w", err)
-	}
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("rewrite journal: %w", err)
 	}
-	_ = j.close()
-	j.f, j.size, j.records, j.broken = f, int64(len(b)), len(records), false
 	return nil
 }
 
 // close is idempotent.
-func (j *journal) close() error {
-	if j.f == nil {
-		return nil
-	}
-	err := j.f.Close()
-	j.f = nil
-	return err
-}
+func (j *journal) close() error { return j.log.Close() }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hearthd/hearth/internal/recordlog"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
@@ -74,7 +75,7 @@ func TestATornTailLosesOnlyTheRecordThatWasCutShort(t *testing.T) {
 		ends = append(ends, len(encodeAll(t, sampleRecords()[:i+1])))
 	}
 	for n := range whole {
-		records, valid, err := decodeJournal(whole[:n])
+		records, valid, err := scanJournal(whole[:n])
 		complete := 0
 		for i, end := range ends {
 			if n >= end {
@@ -95,17 +96,37 @@ func encodeAll(t *testing.T, records []journalRecord) []byte {
 	b := []byte(journalHeader)
 	for _, r := range records {
 		var err error
-		if b, err = encodeRecord(b, r); err != nil {
+		if b, err = appendRecord(b, r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return b
 }
 
+func appendRecord(b []byte, r journalRecord) ([]byte, error) {
+	payloads, err := encodeRecords([]journalRecord{r})
+	if err != nil {
+		return nil, err
+	}
+	return recordlog.AppendFrame(b, payloads[0], maxJournalRecord)
+}
+
+// scanJournal reads a journal from memory.
+func scanJournal(b []byte) (records []journalRecord, valid int, err error) {
+	valid, err = recordlog.Scan(b, journalFormat(), func(payload []byte) error {
+		r, err := decodeRecord(payload)
+		if err == nil {
+			records = append(records, r)
+		}
+		return err
+	})
+	return records, valid, err
+}
+
 func TestADamagedJournalIsSetAsideAndItsFrontKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	whole := encodeAll(t, sampleRecords())
-	at := len(encodeAll(t, sampleRecords()[:2])) + journalFrameBytes + 3
+	at := len(encodeAll(t, sampleRecords()[:2])) + recordlog.FrameBytes + 3
 	damaged := bytes.Clone(whole)
 	damaged[at] ^= 0xff
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
@@ -115,7 +136,7 @@ func TestADamagedJournalIsSetAsideAndItsFrontKept(t *testing.T) {
 	if len(o.records) != 2 || !strings.Contains(o.note, "damaged") {
 		t.Errorf("%d records, note %q; want 2 and a note", len(o.records), o.note)
 	}
-	kept, err := os.ReadFile(path + journalDamagedName)
+	kept, err := os.ReadFile(path + recordlog.DamagedSuffix)
 	if err != nil || !bytes.Equal(kept, damaged) {
 		t.Errorf("the damaged file was not set aside: %v", err)
 	}
@@ -139,19 +160,19 @@ func FuzzDecodeJournal(f *testing.F) {
 	b = append(b, journalHeader...)
 	f.Add(bytes.Clone(b))
 	for _, r := range sampleRecords() {
-		b, _ = encodeRecord(b, r)
+		b, _ = appendRecord(b, r)
 	}
 	f.Add(bytes.Clone(b))
 	f.Add(b[:len(b)-3])
 	f.Add([]byte("nonsense"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		records, valid, err := decodeJournal(b)
+		records, valid, err := scanJournal(b)
 		if valid > len(b) || (err == nil && valid != len(b)) {
 			t.Fatalf("valid to %d of %d, error %v", valid, len(b), err)
 		}
 		again := encodeAll(t, records)
-		records2, _, err := decodeJournal(again)
+		records2, _, err := scanJournal(again)
 		if err != nil {
 			t.Fatalf("what was decoded cannot be decoded again: %v", err)
 		}

@@ -34,7 +34,7 @@ const (
 	maxStateFileBytes  = 64 << 10 // identity, fence, masters
 	maxStartsInFlight  = 16       // launches prepared at the same time
 	maxDownQueue       = 1024     // orders received and not yet looked at
-	maxTogether        = 256      // calls and orders that share a sync of the journal
+	maxTogether        = 256      // calls and orders that share a write of the journal
 	maxJournalRecord   = 4 << 20
 	compactMinRecords  = 4096 // journal records before a compaction is thought of
 	compactGarbage     = 4    // compaction when records > live × this

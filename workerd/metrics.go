@@ -148,10 +148,11 @@ type figures struct {
 
 func (a *agent) figures(ctx context.Context) (f figures, err error) {
 	err = a.do(ctx, func() {
+		journalBytes, journalRecords, _ := a.journal.log.Size()
 		f = figures{
 			executors: make(map[model.ExecutorState]int), session: a.up != nil, stopping: a.stop.begun, handing: a.hand != nil,
 			cores: a.offer.Cores, memoryMiB: a.offer.MemoryMiB, term: a.fence.term,
-			journalBytes: a.journal.size, journalRecords: a.journal.records, reports: len(a.reports.pending), keeper: a.keepers.get() != nil,
+			journalBytes: journalBytes, journalRecords: journalRecords, reports: len(a.reports.pending), keeper: a.keepers.get() != nil,
 		}
 		for _, r := range a.table.inventory() {
 			f.executors[r.State]++

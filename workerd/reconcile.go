@@ -59,7 +59,7 @@ type killing struct {
 	infra bool
 }
 
-// recorder makes records durable; *journal is one.
+// recorder makes records outlive this process; *journal is one.
 type recorder interface {
 	append(records ...journalRecord) error
 }
@@ -112,7 +112,7 @@ func (t *table) launch(o *model.LaunchOrder) []effect {
 	e := &executor{ref: o.Ref, kind: o.Spec.Kind, memoryMiB: o.MemoryMiB, starting: true}
 	e.report = model.ExecutorReport{Ref: o.Ref, State: model.ExecutorLaunching, ExitCode: -1}
 	t.execs[o.Ref] = e
-	// On disk before anything happens: a process that the next start does not know would be
+	// In the journal before anything happens: a process that the next start does not know would be
 	// nobody's.
 	err := t.rec.append(journalRecord{Kind: recordLaunch, Ref: o.Ref, Run: e.kind, MemoryMiB: o.MemoryMiB})
 	if err != nil {

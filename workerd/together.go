@@ -9,8 +9,7 @@ import (
 	"github.com/hearthd/hearth/model"
 )
 
-// do runs f in the agent's goroutine and waits for it, and until what it has written to the journal
-// is on disk.
+// do runs f in the agent's goroutine and waits for it, and until what it has recorded is in the journal.
 func (a *agent) do(ctx context.Context, f func()) error {
 	ran := make(chan struct{})
 	select {
@@ -24,7 +23,7 @@ func (a *agent) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// together runs first, and whatever else waits for the agent by now, and then syncs the journal once
+// together runs first, and whatever else waits for the agent by now, and then writes the journal once
 // for all of it. Only after that is anything started or reported, and do returns.
 func (a *agent) together(first func()) {
 	began := time.Now()
@@ -61,7 +60,7 @@ func (a *agent) together(first func()) {
 	a.waiting = a.waiting[:0]
 }
 
-// withoutStarts takes back the launches that are not on disk: a process that the next start does not
+// withoutStarts takes back the launches that are not in the journal: a process that the next start does not
 // know would be nobody's.
 func (a *agent) withoutStarts(effects []effect, err error) []effect {
 	var out []effect
@@ -76,9 +75,19 @@ func (a *agent) withoutStarts(effects []effect, err error) []effect {
 }
 
 // order implements sessionOwner. It waits while maxDownQueue orders have not been looked at, and for
-// an agent that has been at one thing for longer than agentPatience: with a disk that hangs the
-// session must hang too, or the leader would take this worker for one that can launch.
+// an agent that has been at one thing, or a sync of the journal that has taken, for longer than
+// agentPatience: with a disk that hangs the session must hang too, or the leader would take this worker
+// for one that can launch.
 func (a *agent) order(ctx context.Context, d model.WorkerDown) error {
+	if ended := a.journal.log.Stuck(agentPatience); ended != nil {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-a.done:
+			return errAgentEnded
+		}
+	}
 	if since := a.busy.Load(); since != nil && time.Since(*since) > agentPatience {
 		if err := a.do(ctx, func() {}); err != nil {
 			return err

@@ -48,7 +48,7 @@ func journaled(t *testing.T, path string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, _, err := decodeJournal(b)
+	records, _, err := scanJournal(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestOrdersThatWaitTogetherAreInTheJournalBeforeAnythingStarts(t *testing.T)
 
 func TestNothingStartsThatTheJournalDoesNotHave(t *testing.T) {
 	a, _ := gatheringAgent(t)
-	if err := a.journal.f.Close(); err != nil {
+	if err := a.journal.close(); err != nil {
 		t.Fatal(err)
 	}
 	orders := launchesFrom(3)
@@ -107,7 +107,7 @@ func TestWhoeverWaitsForTheAgentWaitsForTheJournal(t *testing.T) {
 	go func() {
 		err := a.do(t.Context(), func() { a.obey(order) })
 		b, readErr := os.ReadFile(path)
-		records, _, decodeErr := decodeJournal(b)
+		records, _, decodeErr := scanJournal(b)
 		got <- fmt.Sprint(len(records), err, readErr, decodeErr)
 	}()
 	a.together(<-a.calls)
