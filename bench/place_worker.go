@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -28,6 +29,8 @@ type pretended struct {
 	stream rpc.WorkerSessionClient
 	conn   *rpc.Conn
 	tally  *tally
+	// runs: executors are reported as RUNNING too, so that they stay.
+	runs atomic.Bool
 
 	mu     sync.Mutex
 	fresh  []model.ExecutorRef            // launched, not reported
@@ -86,6 +89,12 @@ func (t *tally) seen() int {
 
 // pretend opens a session at the leader and returns when it is welcomed.
 func pretend(ctx context.Context, leader string, n int, t *tally) (*pretended, error) {
+	return pretendOffering(ctx, leader, n, t, model.Offer{Cores: model.MaxCores, MemoryMiB: pretendedMemory})
+}
+
+// pretendOffering is pretend with so many cores and so much memory.
+func pretendOffering(ctx context.Context, leader string, n int, t *tally, offer model.Offer) (*pretended, error) {
+	offer.Hostname, offer.GRPCAddr, offer.SerfAddr = "pretended", "127.0.0.1:1", "127.0.0.1:1"
 	conn, err := rpc.Dial(leader, rpc.DialConfig{Principal: "bench"})
 	if err != nil {
 		return nil, fmt.Errorf("pretended worker %d: %w", n, err)
@@ -97,7 +106,7 @@ func pretend(ctx context.Context, leader string, n int, t *tally) (*pretended, e
 		wake: make(chan struct{}, 1), acks: make(chan struct{}, 1), ended: make(chan error, 1), stop: cancel,
 	}
 	if w.stream, err = rpc.OpenWorkerSession(ctx, conn); err == nil {
-		err = w.hello(ctx)
+		err = w.hello(ctx, offer)
 	}
 	if err != nil {
 		cancel()
@@ -108,12 +117,11 @@ func pretend(ctx context.Context, leader string, n int, t *tally) (*pretended, e
 	return w, nil
 }
 
-func (w *pretended) hello(ctx context.Context) error {
+func (w *pretended) hello(ctx context.Context, offer model.Offer) error {
 	timeout := time.AfterFunc(welcomeWait, func() { _ = w.stream.Close() })
 	defer timeout.Stop()
 	err := w.stream.Send(model.WorkerUp{Hello: &model.WorkerHello{
-		Worker: w.id, Incarnation: 1, BootID: "pretended",
-		Offer: model.Offer{Hostname: "pretended", GRPCAddr: "127.0.0.1:1", SerfAddr: "127.0.0.1:1", Cores: model.MaxCores, MemoryMiB: pretendedMemory},
+		Worker: w.id, Incarnation: 1, BootID: "pretended", Offer: offer,
 	}})
 	if err != nil {
 		return err
@@ -224,6 +232,9 @@ func (w *pretended) batch() []model.ExecutorReport {
 	if n := min(len(w.fresh), reportLimit); n > 0 {
 		for _, ref := range w.fresh[:n] {
 			out = append(out, model.ExecutorReport{Ref: ref, State: model.ExecutorLaunching, ExitCode: -1, PID: 1})
+			if w.runs.Load() {
+				out = append(out, model.ExecutorReport{Ref: ref, State: model.ExecutorRunning, ExitCode: -1, PID: 1})
+			}
 		}
 		w.fresh = w.fresh[n:]
 		return out

@@ -25,7 +25,7 @@ func newBench(s Streams) *cobra.Command {
 
 // benchCommands are the verbs below hearth bench.
 func benchCommands(s Streams) []*cobra.Command {
-	return []*cobra.Command{newBenchDecide(s), newBenchPlace(s), newBenchLaunch(s), newBenchTasks(s), newBenchEcho(s), newBenchRun(s)}
+	return []*cobra.Command{newBenchDecide(s), newBenchIdle(s), newBenchPlace(s), newBenchLaunch(s), newBenchTasks(s), newBenchEcho(s), newBenchRun(s)}
 }
 
 // benchFlags are those of every benchmark.

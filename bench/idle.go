@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/model"
+)
+
+const (
+	// idleCores and idleMemory (MiB) are what a worker of an idle cluster offers.
+	idleCores, idleMemory = 16, 65536
+	// idleSettle passes between the last submission and the measurement, so that
+	// what registrations leave behind is done.
+	idleSettle = 15 * time.Second
+	// idleLimit bounds how long the cluster may take to become idle.
+	idleLimit = 2 * time.Minute
+	// idleStarts is how many sessions are opened at once.
+	idleStarts = 8
+)
+
+// Targets of B13 and of an idle cluster, in percent of a core and MB.
+const (
+	idlePercent = 0.5
+	idleMemoryM = 40
+)
+
+// IdleConfig says what Idle measures with. The pairs of the Rig are not used.
+type IdleConfig struct {
+	Rig
+	Workers int           // pretended ones; at least 1
+	Apps    int           // that wait; at least 1
+	Slices  int           // of time, each a figure of its own; at least 1
+	Slice   time.Duration // of one
+}
+
+// Idle measures what three masters cost while nothing happens: every core of
+// the workers is taken by one application, and many more wait for one. Workers
+// are pretended by sessions of this process that beat as real ones do. It
+// starts and ends the masters and removes what they wrote.
+func Idle(ctx context.Context, cfg IdleConfig) (r *Report, err error) {
+	dir, err := os.MkdirTemp(cfg.Dir, "hearth-bench-idle-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b := &idle{cfg: cfg, report: NewReport("idle"), tally: &tally{}}
+	defer b.stop()
+	if err := b.start(ctx, dir); err != nil {
+		return nil, err
+	}
+	if err := b.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.measure(ctx); err != nil {
+		return nil, err
+	}
+	b.report.Note("three masters, %d pretended workers with a session each, one application of %d executors of %d cores that run, %d applications that wait for a core",
+		cfg.Workers, cfg.Workers, idleCores, cfg.Apps)
+	b.report.Note("processor time in user space and in the kernel, by /proc; %d times %s", cfg.Slices, cfg.Slice)
+	return b.report, nil
+}
+
+// idle is one run of the benchmark. One goroutine owns it.
+type idle struct {
+	cfg     IdleConfig
+	report  *Report
+	cluster *cluster
+	client  *client.Client
+	workers []*pretended
+	tally   *tally
+	leader  int // position in cluster.procs
+}
+
+func (b *idle) say(format string, args ...any) {
+	if b.cfg.Progress != nil {
+		_, _ = fmt.Fprintf(b.cfg.Progress, format+"\n", args...)
+	}
+}
+
+func (b *idle) start(ctx context.Context, dir string) (err error) {
+	b.say("starting three masters in %s", dir)
+	if b.cluster, err = startMasters(ctx, b.cfg.Exe, b.cfg.Env, dir); err != nil {
+		return err
+	}
+	if b.client, err = client.New(client.Config{Masters: b.cluster.grpc, Principal: "bench"}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, idleLimit)
+	defer cancel()
+	st, err := b.client.Staleness(ctx)
+	if err != nil {
+		return err
+	}
+	for i, addr := range b.cluster.grpc {
+		if addr == st.LeaderAddr {
+			b.leader = i
+		}
+	}
+	b.say("opening %d sessions", b.cfg.Workers)
+	b.workers = make([]*pretended, b.cfg.Workers)
+	var g errgroup.Group
+	g.SetLimit(idleStarts)
+	for n := range b.workers {
+		g.Go(func() (err error) {
+			// It outlives the start.
+			b.workers[n], err = pretendOffering(context.WithoutCancel(ctx), st.LeaderAddr, n+1, b.tally,
+				model.Offer{Cores: idleCores, MemoryMiB: idleMemory})
+			if err == nil {
+				b.workers[n].runs.Store(true)
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func (b *idle) stop() {
+	for _, w := range b.workers {
+		if w != nil {
+			w.close()
+		}
+	}
+	if b.client != nil {
+		_ = b.client.Close()
+	}
+	b.cluster.stop()
+}
+
+// fill takes every core and lets applications wait.
+func (b *idle) fill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, idleLimit, fmt.Errorf("waited for %s", idleLimit))
+	defer cancel()
+	spec := func(name string, executors, cores int) model.AppSpec {
+		return model.AppSpec{
+			Name: name, Kind: model.AppKindCommand, Executors: executors, Restart: model.RestartAlways,
+			Profile: model.Profile{Cores: cores, MemoryMiB: 1024},
+			Command: model.Command{Argv: []string{"sleep", "infinity"}},
+		}
+	}
+	running := b.tally.expect(b.cfg.Workers)
+	if _, err := b.client.RegisterApp(ctx, spec("bench-all", b.cfg.Workers, idleCores)); err != nil {
+		return fmt.Errorf("submit what fills the workers: %w", err)
+	}
+	select {
+	case <-running:
+	case <-ctx.Done():
+		return fmt.Errorf("%d of %d executors were launched: %w", b.tally.seen(), b.cfg.Workers, context.Cause(ctx))
+	}
+	b.say("submitting %d applications", b.cfg.Apps)
+	var g errgroup.Group
+	g.SetLimit(idleStarts)
+	for n := range b.cfg.Apps {
+		g.Go(func() error {
+			_, err := b.client.RegisterApp(ctx, spec(fmt.Sprintf("bench-%05d", n), 1, 1))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("submit what waits: %w", err)
+	}
+	return pause(ctx, idleSettle)
+}
+
+// pause waits for a time.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// measure lets time pass and looks at what that cost.
+func (b *idle) measure(ctx context.Context) error {
+	b.say("measuring for %s", time.Duration(b.cfg.Slices)*b.cfg.Slice)
+	used := make([][]float64, masters) // percent of a core in each slice
+	var all []float64
+	for range b.cfg.Slices {
+		began, before := time.Now(), make([]float64, masters)
+		for i, p := range b.cluster.procs {
+			var err error
+			if before[i], err = cpuSeconds(p.cmd.Process.Pid); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, b.cfg.Slice); err != nil {
+			return err
+		}
+		sum := 0.0
+		for i, p := range b.cluster.procs {
+			after, err := cpuSeconds(p.cmd.Process.Pid)
+			if err != nil {
+				return err
+			}
+			percent := (after - before[i]) / time.Since(began).Seconds() * 100
+			used[i] = append(used[i], percent)
+			sum += percent
+		}
+		all = append(all, sum)
+	}
+	return b.judge(used, all)
+}
+
+// judge writes down figures and claims, after it has made sure that it measured
+// what it says.
+func (b *idle) judge(used [][]float64, all []float64) error {
+	for _, w := range b.workers {
+		select {
+		case err := <-w.ended:
+			return fmt.Errorf("the cluster was not idle: %w", err)
+		default:
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	st, err := b.client.Staleness(ctx)
+	if err != nil {
+		return err
+	}
+	if st.LeaderAddr != b.cluster.grpc[b.leader] {
+		return errors.New("the cluster was not idle: the leader has changed")
+	}
+	const percent = "% of a core"
+	most := 0.0
+	for i, p := range b.cluster.procs {
+		name := "standby"
+		if i == b.leader {
+			name = "leader"
+		}
+		b.report.Figure(p.name+", "+name, percent, used[i])
+		rss, err := residentMB(p.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		most = max(most, rss)
+		b.report.Figure(p.name+", "+name+", resident memory", "MB", []float64{rss})
+	}
+	b.report.Figure("all three masters", percent, all)
+	b.report.AtMost("all three masters together", percent, MedianInterval(all), idlePercent)
+	b.report.AtMost("the leader", percent, MedianInterval(used[b.leader]), idlePercent)
+	b.report.AtMost("resident memory of the largest master", "MB", Interval{most, most, most}, idleMemoryM)
+	return nil
+}
+
+// residentMB is what a process has in memory, in MB.
+func residentMB(pid int) (float64, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	st, err := p.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	return float64(st.ResidentMemory()) / 1e6, nil
+}
