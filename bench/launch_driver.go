@@ -27,7 +27,7 @@ type launchDriver struct {
 	running sync.WaitGroup
 
 	mu         sync.Mutex
-	secrets    map[model.ExecutorID]string
+	secrets    map[model.ExecutorID]model.Secret
 	changed    chan struct{} // closed and replaced with each new secret
 	registered map[model.ExecutorID]bool
 	want       int
@@ -121,7 +121,7 @@ func (s *executorServer) driver(ctx context.Context, app model.AppID) (*launchDr
 func (s *executorServer) open(ctx context.Context, c *client.Client, reply rpc.RegisterAppReply, n int) (*launchDriver, error) {
 	d := &launchDriver{
 		app: reply.App, failed: make(chan error, 1), want: n,
-		secrets: make(map[model.ExecutorID]string), registered: make(map[model.ExecutorID]bool),
+		secrets: make(map[model.ExecutorID]model.Secret), registered: make(map[model.ExecutorID]bool),
 		changed: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}),
 	}
 	session, err := c.OpenDriver(client.DriverConfig{App: reply.App, Token: reply.Token, Addr: s.addr, Handler: d})
@@ -172,7 +172,7 @@ func (d *launchDriver) register(ctx context.Context, h *model.ExecutorHello) err
 		changed := d.changed
 		d.mu.Unlock()
 		if known {
-			if secret != h.Secret {
+			if !secret.Is(h.Secret) {
 				return fmt.Errorf("%w: executor %s/%d has another secret", model.ErrUnauthenticated, d.app, h.Executor)
 			}
 			break

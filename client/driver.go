@@ -42,7 +42,7 @@ type DriverHandler interface {
 // DriverConfig describes one application's driver session.
 type DriverConfig struct {
 	App   model.AppID
-	Token string
+	Token model.Secret
 	// Addr is where executors reach the driver.
 	Addr    string
 	Handler DriverHandler

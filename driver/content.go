@@ -202,7 +202,7 @@ var errUnannounced = errors.New("the leader has not announced it")
 
 // admitContent checks who asks. A worker may come before the leader has told of
 // the executor that it is to start: it waits, as that executor would.
-func (d *Driver) admitContent(ctx context.Context, ref model.ExecutorRef, secret string) error {
+func (d *Driver) admitContent(ctx context.Context, ref model.ExecutorRef, secret model.Secret) error {
 	if ref.App != d.App() {
 		return fmt.Errorf("%w: %s asks the driver of %s", model.ErrRefused, ref, d.App())
 	}
@@ -231,7 +231,7 @@ func (d *Driver) admitContent(ctx context.Context, ref model.ExecutorRef, secret
 	}
 }
 
-func (l *loop) mayRead(id model.ExecutorID, secret string) error {
+func (l *loop) mayRead(id model.ExecutorID, secret model.Secret) error {
 	if l.gone.has(id) {
 		return fmt.Errorf("executor %d: %w", id, errEnded)
 	}

@@ -29,7 +29,7 @@ func newReader(t *testing.T, addr string) *reader {
 	return &reader{t: t, c: rpc.ContentClient(conn)}
 }
 
-func (r *reader) read(app model.AppID, id model.ExecutorID, secret, digest string) ([]byte, error) {
+func (r *reader) read(app model.AppID, id model.ExecutorID, secret model.Secret, digest string) ([]byte, error) {
 	var out []byte
 	err := r.c.ReadContent(r.t.Context(), rpc.ContentRequest{
 		Executor: model.ExecutorRef{App: app, Executor: id}, Secret: secret, SHA256: digest,
@@ -66,7 +66,7 @@ func TestContentIsForExecutorsThatProveThemselves(t *testing.T) {
 	for name, c := range map[string]struct {
 		app    model.AppID
 		id     model.ExecutorID
-		secret string
+		secret model.Secret
 		digest string
 		want   error
 	}{

@@ -27,7 +27,7 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // concurrent use.
 type contentCache struct {
 	ref    model.ExecutorRef
-	secret string
+	secret model.Secret
 	dial   func() (*rpc.Conn, error)
 	log    hclog.Logger
 
@@ -47,7 +47,7 @@ type cachedContent struct {
 	there bool
 }
 
-func newContentCache(ref model.ExecutorRef, secret string, dial func() (*rpc.Conn, error), log hclog.Logger) *contentCache {
+func newContentCache(ref model.ExecutorRef, secret model.Secret, dial func() (*rpc.Conn, error), log hclog.Logger) *contentCache {
 	c := &contentCache{ref: ref, secret: secret, dial: dial, log: log, values: make(map[contentKey]*cachedContent)}
 	c.lifetime, c.end = context.WithCancel(context.Background())
 	return c

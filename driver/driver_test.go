@@ -29,7 +29,7 @@ func TestARegistrationCutShortIsRepeatedUnderOneID(t *testing.T) {
 		t.Errorf("Run ended with %v", err)
 	}
 	got := locked(cl, func() rpcFinish {
-		return rpcFinish{cl.finish.State, cl.finish.Reason, cl.finish.ExitCode, cl.finish.Token}
+		return rpcFinish{cl.finish.State, cl.finish.Reason, cl.finish.ExitCode, cl.finish.Token.Reveal()}
 	})
 	if diff := cmp.Diff(rpcFinish{model.AppFinished, "done", 3, testToken}, got); diff != "" {
 		t.Errorf("finish (-want +got):\n%s", diff)

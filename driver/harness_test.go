@@ -153,7 +153,9 @@ func (c *cluster) lost(id model.ExecutorID) {
 	c.announce(model.DriverExecutor{ID: id, State: model.ExecutorLost, Cause: model.CauseInfra, Reason: "its worker is dead"})
 }
 
-func secretOf(id model.ExecutorID) string { return fmt.Sprintf("secret-%d", id) }
+func secretOf(id model.ExecutorID) model.Secret {
+	return model.Secret(fmt.Sprintf("secret-%d", id))
+}
 
 func (c *cluster) end(e model.DriverEnded) {
 	c.mu.Lock()

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"crypto/subtle"
 	"fmt"
 	"slices"
 	"time"
@@ -95,11 +94,11 @@ func (l *loop) hello(h helloMsg) {
 	l.accept(m, h)
 }
 
-func prove(m *member, secret string) error {
+func prove(m *member, secret model.Secret) error {
 	switch {
 	case m.info.Secret == "":
 		return fmt.Errorf("executor %d: %w: %w", m.info.ID, model.ErrUnauthenticated, errNoSecret)
-	case subtle.ConstantTimeCompare([]byte(m.info.Secret), []byte(secret)) != 1:
+	case !m.info.Secret.Is(secret):
 		return fmt.Errorf("executor %d: %w: wrong secret", m.info.ID, model.ErrUnauthenticated)
 	}
 	return nil

@@ -23,8 +23,8 @@ import (
 type Config struct {
 	App        model.AppID
 	Executor   model.ExecutorID
-	DriverAddr string // host:port of the driver
-	Secret     string // proves the executor to its driver
+	DriverAddr string       // host:port of the driver
+	Secret     model.Secret // proves the executor to its driver
 	Cores      int
 	MemoryMiB  int64          // for display; enforced by the worker
 	Worker     model.WorkerID // for display
@@ -76,7 +76,7 @@ func ConfigFromEnv(env []string) (Config, error) {
 		if err != nil {
 			e.errs = append(e.errs, fmt.Errorf("%w: HEARTH_SECRET_FILE: %w", model.ErrInvalid, err))
 		}
-		cfg.Secret = secret
+		cfg.Secret = model.Secret(secret)
 	}
 	cfg.TLS = tlsconf.Pinned(e.pin(cfg.DriverAddr))
 	var err error

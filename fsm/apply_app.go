@@ -35,7 +35,7 @@ func (t *tx) registerApp(c *replogv1.Command, p *replogv1.RegisterApp) Result {
 	}
 	a := &model.App{
 		ID: model.AppIDFor(t.wall, t.meta.nextApp), Number: t.meta.nextApp,
-		RequestID: c.GetRequestId(), Principal: c.GetPrincipal(), Token: p.GetToken(),
+		RequestID: c.GetRequestId(), Principal: c.GetPrincipal(), Token: model.Secret(p.GetToken()),
 		Spec: spec, State: model.AppWaiting,
 		Profiles:      map[int]model.Profile{model.ProfileDefault: spec.Profile},
 		Targets:       map[int]int{model.ProfileDefault: spec.Executors},
@@ -59,7 +59,7 @@ func (t *tx) finishApp(c *replogv1.Command, p *replogv1.FinishApp) Result {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
 	}
 	verdict := p.GetToken() == "" && c.GetRequestId() == "" && c.GetPrincipal() == principalMaster
-	if !verdict && p.GetToken() != a.Token {
+	if !verdict && !a.Token.Is(model.Secret(p.GetToken())) {
 		return reject(model.RejectBadToken, "application %s: the token is not the one it was registered with", a.ID)
 	}
 	if res, over := alreadyEnded(a, state); over {
@@ -124,7 +124,7 @@ func (t *tx) setTargets(c *replogv1.Command, p *replogv1.SetTargets) Result {
 	if !ok {
 		return reject(model.RejectUnknownApp, "application %q is not known", p.GetApp())
 	}
-	if p.GetToken() != a.Token {
+	if !a.Token.Is(model.Secret(p.GetToken())) {
 		return reject(model.RejectBadToken, "application %s: the token is not the one it was registered with", a.ID)
 	}
 	if a.State.Terminal() {

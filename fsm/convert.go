@@ -284,7 +284,7 @@ func SpecFromProto(p *replogv1.AppSpec) model.AppSpec {
 func PlacementToProto(m model.Placement) *replogv1.Placement {
 	return &replogv1.Placement{
 		App: string(m.App), Profile: int32(m.Profile), Worker: string(m.Worker), Incarnation: m.Incarnation,
-		Cores: int32(m.Cores), MemoryMib: m.MemoryMiB, Resources: ResourcesToProto(m.Resources), Secret: m.Secret, Gang: m.Gang,
+		Cores: int32(m.Cores), MemoryMib: m.MemoryMiB, Resources: ResourcesToProto(m.Resources), Secret: m.Secret.Reveal(), Gang: m.Gang,
 	}
 }
 
@@ -292,7 +292,7 @@ func PlacementToProto(m model.Placement) *replogv1.Placement {
 func PlacementFromProto(p *replogv1.Placement) model.Placement {
 	return model.Placement{
 		App: model.AppID(p.GetApp()), Profile: int(p.GetProfile()), Worker: model.WorkerID(p.GetWorker()), Incarnation: p.GetIncarnation(),
-		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(), Resources: ResourcesFromProto(p.GetResources()), Secret: p.GetSecret(), Gang: p.GetGang(),
+		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(), Resources: ResourcesFromProto(p.GetResources()), Secret: model.Secret(p.GetSecret()), Gang: p.GetGang(),
 	}
 }
 
@@ -327,7 +327,7 @@ func executorToProto(e *model.Executor) *replogv1.Executor {
 		App: string(e.App), Id: int32(e.ID), Profile: int32(e.Profile), Worker: string(e.Worker), Incarnation: e.Incarnation,
 		Cores: int32(e.Cores), MemoryMib: e.MemoryMiB, Resources: ResourcesToProto(e.Resources),
 		State: string(e.State), Reason: e.Reason, Cause: string(e.Cause),
-		ExitCode: int32(e.ExitCode), Signal: int32(e.Signal), Pid: int32(e.PID), Secret: e.Secret,
+		ExitCode: int32(e.ExitCode), Signal: int32(e.Signal), Pid: int32(e.PID), Secret: e.Secret.Reveal(),
 		PlacedTick: e.PlacedTick, LaunchTick: e.LaunchTick, RunningTick: e.RunningTick, StateTick: e.StateTick,
 		PlacedWall: e.PlacedWall, EndedWall: e.EndedWall, ChangeIndex: e.ChangeIndex, Leaving: e.Leaving,
 	}
@@ -339,7 +339,7 @@ func executorFromProto(p *replogv1.Executor) *model.Executor {
 		Worker: model.WorkerID(p.GetWorker()), Incarnation: p.GetIncarnation(),
 		Cores: int(p.GetCores()), MemoryMiB: p.GetMemoryMib(), Resources: ResourcesFromProto(p.GetResources()),
 		State: model.ExecutorState(p.GetState()), Reason: p.GetReason(), Cause: model.Cause(p.GetCause()),
-		ExitCode: int(p.GetExitCode()), Signal: int(p.GetSignal()), PID: int(p.GetPid()), Secret: p.GetSecret(),
+		ExitCode: int(p.GetExitCode()), Signal: int(p.GetSignal()), PID: int(p.GetPid()), Secret: model.Secret(p.GetSecret()),
 		PlacedTick: p.GetPlacedTick(), LaunchTick: p.GetLaunchTick(), RunningTick: p.GetRunningTick(), StateTick: p.GetStateTick(),
 		PlacedWall: p.GetPlacedWall(), EndedWall: p.GetEndedWall(), ChangeIndex: p.GetChangeIndex(), Leaving: p.GetLeaving(),
 	}

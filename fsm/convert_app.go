@@ -9,7 +9,7 @@ import (
 // specification and its ended executors.
 func appBookToProto(a *model.App) *replogv1.App {
 	p := &replogv1.App{
-		Id: string(a.ID), Number: a.Number, RequestId: a.RequestID, Principal: a.Principal, Token: a.Token,
+		Id: string(a.ID), Number: a.Number, RequestId: a.RequestID, Principal: a.Principal, Token: a.Token.Reveal(),
 		State: string(a.State), Reason: a.Reason, ExitCode: int32(a.ExitCode),
 		Targets:      countsToProto(a.Targets),
 		NextExecutor: int32(a.NextExecutor), Completed: int32(a.Completed), CoresGranted: int32(a.CoresGranted), CoresLeaving: int32(a.CoresLeaving),
@@ -62,7 +62,7 @@ func appToProto(a *model.App) *replogv1.App {
 
 func appFromProto(p *replogv1.App) *model.App {
 	a := &model.App{
-		ID: model.AppID(p.GetId()), Number: p.GetNumber(), RequestID: p.GetRequestId(), Principal: p.GetPrincipal(), Token: p.GetToken(),
+		ID: model.AppID(p.GetId()), Number: p.GetNumber(), RequestID: p.GetRequestId(), Principal: p.GetPrincipal(), Token: model.Secret(p.GetToken()),
 		Spec:  SpecFromProto(p.GetSpec()),
 		State: model.AppState(p.GetState()), Reason: p.GetReason(), ExitCode: int(p.GetExitCode()),
 		Profiles: make(map[int]model.Profile, len(p.GetProfiles())), Targets: countsFromProto(p.GetTargets()),

@@ -40,7 +40,7 @@ func DriverSpecFromProto(p *replogv1.DriverSpec) model.DriverSpec {
 // DriverPlacementToProto converts one decision of the scheduler on a driver.
 func DriverPlacementToProto(m model.DriverPlacement) *replogv1.DriverPlacement {
 	return &replogv1.DriverPlacement{
-		Driver: string(m.Driver), Worker: string(m.Worker), Incarnation: m.Incarnation, Resources: ResourcesToProto(m.Resources), Secret: m.Secret,
+		Driver: string(m.Driver), Worker: string(m.Worker), Incarnation: m.Incarnation, Resources: ResourcesToProto(m.Resources), Secret: m.Secret.Reveal(),
 	}
 }
 
@@ -48,7 +48,7 @@ func DriverPlacementToProto(m model.DriverPlacement) *replogv1.DriverPlacement {
 func DriverPlacementFromProto(p *replogv1.DriverPlacement) model.DriverPlacement {
 	return model.DriverPlacement{
 		Driver: model.DriverID(p.GetDriver()), Worker: model.WorkerID(p.GetWorker()), Incarnation: p.GetIncarnation(),
-		Resources: ResourcesFromProto(p.GetResources()), Secret: p.GetSecret(),
+		Resources: ResourcesFromProto(p.GetResources()), Secret: model.Secret(p.GetSecret()),
 	}
 }
 

@@ -57,7 +57,7 @@ type Result struct {
 	Text       string          // why, for a person
 	Index      uint64          // of the entry that decided it
 	App        model.AppID
-	Token      string
+	Token      model.Secret
 	Driver     model.DriverID
 	Placements []PlacementVerdict
 	// Repeated: the command had been applied before and changed nothing now.

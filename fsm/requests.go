@@ -66,7 +66,7 @@ func (t *tx) remember(id string, res Result) {
 // encodeResult keeps what a repeat needs within MaxRememberedBytes: first the
 // text goes, then the verdicts on placements.
 func encodeResult(res Result) []byte {
-	p := &replogv1.Result{Text: res.Text, Index: res.Index, App: string(res.App), Token: res.Token, Driver: string(res.Driver)}
+	p := &replogv1.Result{Text: res.Text, Index: res.Index, App: string(res.App), Token: res.Token.Reveal(), Driver: string(res.Driver)}
 	for _, v := range res.Placements {
 		p.Placements = append(p.Placements, &replogv1.PlacementVerdict{Rejection: string(v.Rejection), Text: v.Text, Executor: int32(v.Executor)})
 	}
@@ -92,7 +92,7 @@ func (r *remembered) answer() Result {
 		// applied at this index.
 		return Result{Index: r.index, Repeated: true}
 	}
-	res := Result{Text: p.GetText(), Index: p.GetIndex(), App: model.AppID(p.GetApp()), Token: p.GetToken(), Driver: model.DriverID(p.GetDriver()), Repeated: true}
+	res := Result{Text: p.GetText(), Index: p.GetIndex(), App: model.AppID(p.GetApp()), Token: model.Secret(p.GetToken()), Driver: model.DriverID(p.GetDriver()), Repeated: true}
 	for _, v := range p.GetPlacements() {
 		res.Placements = append(res.Placements, PlacementVerdict{
 			Rejection: model.Rejection(v.GetRejection()), Text: v.GetText(), Executor: model.ExecutorID(v.GetExecutor()),

@@ -57,7 +57,7 @@ func largeState(tb testing.TB) *fsm.FSM {
 			}
 			if i%2 == 0 {
 				for range 2 {
-					plan = append(plan, model.Placement{App: r.App, Worker: model.WorkerID(fmt.Sprintf("worker-%06d", (n+i)%5000)), Cores: 1, MemoryMiB: 64, Secret: randomHex(16)})
+					plan = append(plan, model.Placement{App: r.App, Worker: model.WorkerID(fmt.Sprintf("worker-%06d", (n+i)%5000)), Cores: 1, MemoryMiB: 64, Secret: model.Secret(randomHex(16))})
 				}
 			}
 		}

@@ -71,7 +71,7 @@ func (p *planner) foresee(cmd *replogv1.Command) (guess model.AppID, at uint64, 
 		return "", 0, nil
 	}
 	for i := range plan {
-		plan[i].Secret = randomHex(16)
+		plan[i].Secret = model.Secret(randomHex(16))
 	}
 	return id, after.Index() - 1, plan
 }

@@ -115,10 +115,10 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 		return next, nil
 	}
 	for i := range plan.Drivers {
-		plan.Drivers[i].Secret = randomHex(16)
+		plan.Drivers[i].Secret = model.Secret(randomHex(16))
 	}
 	for i := range plan.Executors {
-		plan.Executors[i].Secret = randomHex(16)
+		plan.Executors[i].Secret = model.Secret(randomHex(16))
 	}
 	// One proposal, so that nobody comes between drivers and executors.
 	cmds := append(driverPlacements(plan.Drivers), placements(plan.Executors)...)

@@ -90,7 +90,7 @@ func (s clusterService) FinishApp(ctx context.Context, call rpc.CallInfo, req rp
 		return fmt.Errorf("%w: finishing application %s needs its session token", model.ErrUnauthenticated, req.App)
 	}
 	cmd := finishAppCommand(req.App, req.State, req.Reason, req.ExitCode)
-	cmd.GetFinishApp().Token = req.Token
+	cmd.GetFinishApp().Token = req.Token.Reveal()
 	_, err := s.m.commit(ctx, call, cmd)
 	return wrapApp("finish", req.App, err)
 }
@@ -111,7 +111,7 @@ func (s clusterService) KillExecutors(ctx context.Context, call rpc.CallInfo, re
 
 // SetTargets sets the totals of the named profiles.
 func (s clusterService) SetTargets(ctx context.Context, call rpc.CallInfo, req rpc.SetTargetsRequest) error {
-	cmd := &replogv1.SetTargets{App: string(req.App), Token: req.Token}
+	cmd := &replogv1.SetTargets{App: string(req.App), Token: req.Token.Reveal()}
 	for _, id := range sortedInts(req.Totals) {
 		cmd.Totals = append(cmd.Totals, &replogv1.ProfileCount{Id: int32(id), Count: int32(req.Totals[id])})
 	}

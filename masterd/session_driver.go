@@ -2,7 +2,6 @@ package masterd
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
@@ -51,7 +50,7 @@ func (s *driverSession) serve(ctx context.Context) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: application %s", model.ErrNotFound, s.hello.App)
-	case subtle.ConstantTimeCompare([]byte(a.Token), []byte(s.hello.Token)) != 1:
+	case !a.Token.Is(s.hello.Token):
 		return fmt.Errorf("%w: wrong session token for application %s", model.ErrUnauthenticated, s.hello.App)
 	case a.Spec.Kind != model.AppKindDriver:
 		return fmt.Errorf("%w: application %s has no driver", model.ErrInvalid, s.hello.App)

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -38,8 +39,9 @@ func ParseRole(s string) (Role, error) {
 	return Role(s), nil
 }
 
-// Secret is a text that must be shown nowhere: printing, logging and encoding
-// it as JSON shows a placeholder. Reveal gives the text itself.
+// Secret is a text that must be shown nowhere: printing with any verb (but %p and
+// %w, which vet refuses for it), logging and encoding it as JSON or text shows a
+// placeholder. Reveal gives the text itself.
 type Secret string
 
 const hidden = "[secret]"
@@ -52,11 +54,18 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// GoString is String, for %#v.
+// GoString is String, for those who call it.
 func (s Secret) GoString() string { return s.String() }
+
+// Format writes String whatever the verb: with a verb that is wrong for texts,
+// such as %d, package fmt would fall back on the text itself.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText is String, for encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalJSON is String as JSON.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // Reveal is the secret itself, for the wire and for files of mode 0600.
 func (s Secret) Reveal() string { return string(s) }

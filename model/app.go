@@ -168,7 +168,7 @@ type App struct {
 	Number    uint64
 	RequestID string // of its registration; kept while the record lives
 	Principal string
-	Token     string // opens the driver session; secret
+	Token     Secret // opens the driver session; secret
 	Spec      AppSpec
 	State     AppState
 	Reason    string // why it ended, for a person
@@ -238,7 +238,7 @@ type Executor struct {
 	Signal      int   // that ended it; 0 = none
 	PID         int
 	// Secret proves the executor to its driver. Never shown.
-	Secret string
+	Secret Secret
 	// Leaving: its worker was drained while it ran. It counts against no limit
 	// of its application any more, and its end is nobody's failure.
 	Leaving bool
@@ -285,7 +285,7 @@ type Placement struct {
 	Cores       int
 	MemoryMiB   int64
 	Resources   Resources
-	Secret      string
+	Secret      Secret
 	// Gang joins neighbours of one plan that have the same number: they are
 	// placed together or not at all. 0 = by itself.
 	Gang uint32

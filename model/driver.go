@@ -269,5 +269,5 @@ type DriverPlacement struct {
 	Worker      WorkerID
 	Incarnation uint64
 	Resources   Resources
-	Secret      string
+	Secret      Secret
 }

@@ -128,7 +128,7 @@ type LaunchOrder struct {
 	Cores      int
 	MemoryMiB  int64
 	Resources  Resources
-	Secret     string
+	Secret     Secret
 	MasterAddr []string
 }
 
@@ -167,7 +167,7 @@ type RestartOK struct{}
 // DriverHello opens a driver's session.
 type DriverHello struct {
 	App   AppID
-	Token string
+	Token Secret
 	// Addr is where executors reach the driver; it may be new after a
 	// restart of the driver's listener.
 	Addr string
@@ -212,7 +212,7 @@ type DriverExecutor struct {
 	ExitCode  int
 	Signal    int
 	Reason    string
-	Secret    string
+	Secret    Secret
 	Profile   int
 	Index     uint64 // of the last change
 }

@@ -73,7 +73,7 @@ type TaskResult struct {
 type ExecutorHello struct {
 	App      AppID
 	Executor ExecutorID
-	Secret   string
+	Secret   Secret
 	Cores    int
 	Host     string
 	PID      int

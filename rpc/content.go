@@ -27,7 +27,7 @@ var errContentStalled = fmt.Errorf("%w: no content came for %s", model.ErrUnavai
 // executor, by that or by the worker that is about to start it.
 type ContentRequest struct {
 	Executor model.ExecutorRef
-	Secret   string // proves the executor to its driver
+	Secret   model.Secret // proves the executor to its driver
 	SHA256   string
 	Offset   int64
 }
@@ -41,7 +41,7 @@ type ContentChunk struct {
 // ContentHeld says which content an executor has.
 type ContentHeld struct {
 	Executor model.ExecutorRef
-	Secret   string
+	Secret   model.Secret
 	SHA256   []string // at most MaxContentHeld
 }
 
@@ -66,7 +66,7 @@ type contentServer struct {
 // Read serves ContentService.ReadContent.
 func (s *contentServer) Read(in *pb.ContentRequest, ss grpc.ServerStreamingServer[pb.ContentChunk]) error {
 	req := ContentRequest{
-		Executor: refFromWire(in.GetExecutor()), Secret: in.GetSecret(), SHA256: in.GetSha256(), Offset: in.GetOffset(),
+		Executor: refFromWire(in.GetExecutor()), Secret: model.Secret(in.GetSecret()), SHA256: in.GetSha256(), Offset: in.GetOffset(),
 	}
 	if err := model.ValidDigest(req.SHA256); err != nil {
 		return fmt.Errorf("read content: %w", err)
@@ -81,7 +81,7 @@ func (s *contentServer) Read(in *pb.ContentRequest, ss grpc.ServerStreamingServe
 
 // Releases serves ContentService.ContentReleases.
 func (s *contentServer) Releases(in *pb.ContentHeld, ss grpc.ServerStreamingServer[pb.ContentReleased]) error {
-	held := ContentHeld{Executor: refFromWire(in.GetExecutor()), Secret: in.GetSecret(), SHA256: in.GetSha256()}
+	held := ContentHeld{Executor: refFromWire(in.GetExecutor()), Secret: model.Secret(in.GetSecret()), SHA256: in.GetSha256()}
 	if len(held.SHA256) > MaxContentHeld {
 		return fmt.Errorf("watch content: %w: %d digests, the limit is %d", model.ErrTooLarge, len(held.SHA256), MaxContentHeld)
 	}
@@ -102,7 +102,7 @@ func ContentClient(c *Conn) ContentService { return &contentClient{pb: pb.NewCon
 // for UnaryTimeout; whoever asked decides whether to go on from where it was.
 func (c *contentClient) ReadContent(ctx context.Context, req ContentRequest, send func(ContentChunk) error) error {
 	return receiveContent(ctx, c.pb.Read, &pb.ContentRequest{
-		Executor: refToWire(req.Executor), Secret: req.Secret, Sha256: req.SHA256, Offset: req.Offset,
+		Executor: refToWire(req.Executor), Secret: req.Secret.Reveal(), Sha256: req.SHA256, Offset: req.Offset,
 	}, send)
 }
 
@@ -137,7 +137,7 @@ func receiveContent(ctx context.Context, open openContentFunc, req *pb.ContentRe
 // ContentReleases calls ContentService.ContentReleases.
 func (c *contentClient) ContentReleases(ctx context.Context, held ContentHeld, send func([]string) error) error {
 	return receiveReleases(ctx, c.pb.Releases, &pb.ContentHeld{
-		Executor: refToWire(held.Executor), Secret: held.Secret, Sha256: held.SHA256,
+		Executor: refToWire(held.Executor), Secret: held.Secret.Reveal(), Sha256: held.SHA256,
 	}, send)
 }
 

@@ -6,22 +6,22 @@ import (
 )
 
 func registerReplyToWire(r RegisterAppReply) *pb.RegisterAppReply {
-	return &pb.RegisterAppReply{App: string(r.App), Token: r.Token, Index: r.Index, LeaderAddr: r.LeaderAddr}
+	return &pb.RegisterAppReply{App: string(r.App), Token: r.Token.Reveal(), Index: r.Index, LeaderAddr: r.LeaderAddr}
 }
 
 func registerReplyFromWire(r *pb.RegisterAppReply) RegisterAppReply {
-	return RegisterAppReply{App: model.AppID(r.GetApp()), Token: r.GetToken(), Index: r.GetIndex(), LeaderAddr: r.GetLeaderAddr()}
+	return RegisterAppReply{App: model.AppID(r.GetApp()), Token: model.Secret(r.GetToken()), Index: r.GetIndex(), LeaderAddr: r.GetLeaderAddr()}
 }
 
 func finishToWire(r FinishAppRequest) *pb.FinishAppRequest {
 	return &pb.FinishAppRequest{
-		App: string(r.App), Token: r.Token, State: string(r.State), Reason: r.Reason, ExitCode: int64(r.ExitCode),
+		App: string(r.App), Token: r.Token.Reveal(), State: string(r.State), Reason: r.Reason, ExitCode: int64(r.ExitCode),
 	}
 }
 
 func finishFromWire(r *pb.FinishAppRequest) FinishAppRequest {
 	return FinishAppRequest{
-		App: model.AppID(r.GetApp()), Token: r.GetToken(), State: model.AppState(r.GetState()),
+		App: model.AppID(r.GetApp()), Token: model.Secret(r.GetToken()), State: model.AppState(r.GetState()),
 		Reason: r.GetReason(), ExitCode: int(r.GetExitCode()),
 	}
 }
@@ -41,7 +41,7 @@ func killExecutorsFromWire(r *pb.KillExecutorsRequest) KillExecutorsRequest {
 }
 
 func setTargetsToWire(r SetTargetsRequest) *pb.SetTargetsRequest {
-	out := &pb.SetTargetsRequest{App: string(r.App), Token: r.Token}
+	out := &pb.SetTargetsRequest{App: string(r.App), Token: r.Token.Reveal()}
 	if r.Totals != nil {
 		out.Totals = make(map[int64]int64, len(r.Totals))
 		for k, v := range r.Totals {
@@ -58,7 +58,7 @@ func setTargetsToWire(r SetTargetsRequest) *pb.SetTargetsRequest {
 }
 
 func setTargetsFromWire(r *pb.SetTargetsRequest) SetTargetsRequest {
-	out := SetTargetsRequest{App: model.AppID(r.GetApp()), Token: r.GetToken()}
+	out := SetTargetsRequest{App: model.AppID(r.GetApp()), Token: model.Secret(r.GetToken())}
 	if m := r.GetTotals(); m != nil {
 		out.Totals = make(map[int]int, len(m))
 		for k, v := range m {

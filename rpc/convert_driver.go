@@ -9,7 +9,7 @@ func driverUpToWire(m model.DriverUp) *pb.DriverUp {
 	switch {
 	case m.Hello != nil:
 		return &pb.DriverUp{Kind: &pb.DriverUp_Hello{Hello: &pb.DriverHello{
-			App: string(m.Hello.App), Token: m.Hello.Token, Addr: m.Hello.Addr,
+			App: string(m.Hello.App), Token: m.Hello.Token.Reveal(), Addr: m.Hello.Addr,
 		}}}
 	case m.Beat != nil:
 		return &pb.DriverUp{Kind: &pb.DriverUp_Beat{Beat: beatToWire(m.Beat)}}
@@ -24,7 +24,7 @@ func driverUpFromWire(m *pb.DriverUp) (model.DriverUp, bool) {
 	switch k := m.GetKind().(type) {
 	case *pb.DriverUp_Hello:
 		return model.DriverUp{Hello: &model.DriverHello{
-			App: model.AppID(k.Hello.GetApp()), Token: k.Hello.GetToken(), Addr: k.Hello.GetAddr(),
+			App: model.AppID(k.Hello.GetApp()), Token: model.Secret(k.Hello.GetToken()), Addr: k.Hello.GetAddr(),
 		}}, true
 	case *pb.DriverUp_Beat:
 		return model.DriverUp{Beat: beatFromWire(k.Beat)}, true
@@ -76,7 +76,7 @@ func driverExecutorToWire(e model.DriverExecutor) *pb.DriverExecutor {
 	return &pb.DriverExecutor{
 		Id: int64(e.ID), Worker: string(e.Worker), Host: e.Host, Cores: int64(e.Cores), MemoryMib: e.MemoryMiB,
 		Resources: resourcesToWire(e.Resources), State: string(e.State), Cause: string(e.Cause), ExitCode: int64(e.ExitCode),
-		Signal: int64(e.Signal), Reason: e.Reason, Secret: e.Secret, Profile: int64(e.Profile), Index: e.Index,
+		Signal: int64(e.Signal), Reason: e.Reason, Secret: e.Secret.Reveal(), Profile: int64(e.Profile), Index: e.Index,
 	}
 }
 
@@ -85,6 +85,6 @@ func driverExecutorFromWire(e *pb.DriverExecutor) model.DriverExecutor {
 		ID: model.ExecutorID(e.GetId()), Worker: model.WorkerID(e.GetWorker()), Host: e.GetHost(), Cores: int(e.GetCores()),
 		MemoryMiB: e.GetMemoryMib(), Resources: resourcesFromWire[model.Resources](e.GetResources()),
 		State: model.ExecutorState(e.GetState()), Cause: model.Cause(e.GetCause()), ExitCode: int(e.GetExitCode()),
-		Signal: int(e.GetSignal()), Reason: e.GetReason(), Secret: e.GetSecret(), Profile: int(e.GetProfile()), Index: e.GetIndex(),
+		Signal: int(e.GetSignal()), Reason: e.GetReason(), Secret: model.Secret(e.GetSecret()), Profile: int(e.GetProfile()), Index: e.GetIndex(),
 	}
 }

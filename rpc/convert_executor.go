@@ -16,7 +16,7 @@ func executorUpToWire(m model.ExecutorUp) *pb.ExecutorUp {
 	out := &pb.ExecutorUp{Results: each(m.Results, resultToWire)}
 	if h := m.Hello; h != nil {
 		out.Hello = &pb.ExecutorHello{
-			App: string(h.App), Executor: int64(h.Executor), Secret: h.Secret, Cores: int64(h.Cores),
+			App: string(h.App), Executor: int64(h.Executor), Secret: h.Secret.Reveal(), Cores: int64(h.Cores),
 			Host: h.Host, Pid: int64(h.PID), Running: each(h.Running, taskIDToWire), Holds: int64(h.Holds), Queues: h.Queues,
 		}
 	}
@@ -36,7 +36,7 @@ func executorUpFromWire(m *pb.ExecutorUp) model.ExecutorUp {
 	out := model.ExecutorUp{Results: each(m.GetResults(), resultFromWire)}
 	if h := m.GetHello(); h != nil {
 		out.Hello = &model.ExecutorHello{
-			App: model.AppID(h.GetApp()), Executor: model.ExecutorID(h.GetExecutor()), Secret: h.GetSecret(),
+			App: model.AppID(h.GetApp()), Executor: model.ExecutorID(h.GetExecutor()), Secret: model.Secret(h.GetSecret()),
 			Cores: int(h.GetCores()), Host: h.GetHost(), PID: int(h.GetPid()), Running: each(h.GetRunning(), taskIDFromWire),
 			Holds: int(h.GetHolds()), Queues: h.GetQueues(),
 		}

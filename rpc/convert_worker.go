@@ -180,7 +180,7 @@ func workerDownFromWire(m *pb.WorkerDown) (model.WorkerDown, bool) {
 func launchToWire(l *model.LaunchOrder) *pb.LaunchOrder {
 	return &pb.LaunchOrder{
 		Fence: fenceToWire(l.Fence), Ref: refToWire(l.Ref), Spec: specToWire(l.Spec), Profile: int64(l.Profile),
-		Cores: int64(l.Cores), MemoryMib: l.MemoryMiB, Resources: resourcesToWire(l.Resources), Secret: l.Secret,
+		Cores: int64(l.Cores), MemoryMib: l.MemoryMiB, Resources: resourcesToWire(l.Resources), Secret: l.Secret.Reveal(),
 		MasterAddrs: l.MasterAddr,
 	}
 }
@@ -189,7 +189,7 @@ func launchFromWire(l *pb.LaunchOrder) *model.LaunchOrder {
 	return &model.LaunchOrder{
 		Fence: fenceFromWire(l.GetFence()), Ref: refFromWire(l.GetRef()), Spec: specFromWire(l.GetSpec()),
 		Profile: int(l.GetProfile()), Cores: int(l.GetCores()), MemoryMiB: l.GetMemoryMib(),
-		Resources: resourcesFromWire[model.Resources](l.GetResources()), Secret: l.GetSecret(), MasterAddr: l.GetMasterAddrs(),
+		Resources: resourcesFromWire[model.Resources](l.GetResources()), Secret: model.Secret(l.GetSecret()), MasterAddr: l.GetMasterAddrs(),
 	}
 }
 

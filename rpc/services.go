@@ -91,7 +91,7 @@ type ClusterService interface {
 // RegisterAppReply answers a registration.
 type RegisterAppReply struct {
 	App        model.AppID
-	Token      string // opens the driver session
+	Token      model.Secret // opens the driver session
 	Index      uint64
 	LeaderAddr string
 }
@@ -120,7 +120,7 @@ type RegisterAppsReply struct {
 // RegisterApp would have returned, or the rest.
 type SubmissionVerdict struct {
 	App   model.AppID
-	Token string
+	Token model.Secret
 	Index uint64
 	Err   error
 }
@@ -128,7 +128,7 @@ type SubmissionVerdict struct {
 // FinishAppRequest ends an application on its driver's word.
 type FinishAppRequest struct {
 	App      model.AppID
-	Token    string
+	Token    model.Secret
 	State    model.AppState // FINISHED or FAILED
 	Reason   string
 	ExitCode int
@@ -144,7 +144,7 @@ type KillExecutorsRequest struct {
 // SetTargetsRequest sets totals; profiles that are not named keep theirs.
 type SetTargetsRequest struct {
 	App      model.AppID
-	Token    string
+	Token    model.Secret
 	Totals   map[int]int
 	Profiles map[int]model.Profile
 }

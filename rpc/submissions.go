@@ -50,7 +50,7 @@ func submissionFromWire(p *pb.Submission) Submission {
 
 func verdictToWire(v SubmissionVerdict) *pb.SubmissionVerdict {
 	if v.Err == nil {
-		return &pb.SubmissionVerdict{App: string(v.App), Token: v.Token, Index: v.Index}
+		return &pb.SubmissionVerdict{App: string(v.App), Token: v.Token.Reveal(), Index: v.Index}
 	}
 	_, text, detail := describe(v.Err)
 	return &pb.SubmissionVerdict{Error: text, Detail: detail}
@@ -60,5 +60,5 @@ func verdictFromWire(p *pb.SubmissionVerdict) SubmissionVerdict {
 	if p.GetError() != "" || p.GetDetail() != nil {
 		return SubmissionVerdict{Err: errorFromDetail(p.GetError(), p.GetDetail())}
 	}
-	return SubmissionVerdict{App: model.AppID(p.GetApp()), Token: p.GetToken(), Index: p.GetIndex()}
+	return SubmissionVerdict{App: model.AppID(p.GetApp()), Token: model.Secret(p.GetToken()), Index: p.GetIndex()}
 }

@@ -126,7 +126,7 @@ func (c *cluster) launch(cores int) model.ExecutorID {
 	defer c.mu.Unlock()
 	id := c.next
 	c.next++
-	secret := fmt.Sprintf("secret-%d", id)
+	secret := model.Secret(fmt.Sprintf("secret-%d", id))
 	c.setLocked(model.DriverExecutor{
 		ID: id, Worker: "w", Host: "h", Cores: cores, MemoryMiB: 512,
 		State: model.ExecutorRunning, Secret: secret, ExitCode: -1,

@@ -94,14 +94,14 @@ func runProgram(req *keeper.StartRequest, program string) {
 
 // writeFiles puts the secret and the application's files into dir. Nothing is overwritten, and no
 // name leads out of dir.
-func writeFiles(dir, secret string, files []model.File) error {
+func writeFiles(dir string, secret model.Secret, files []model.File) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
 	if secret != "" {
-		if err := writeNew(root, secretFile, []byte(secret), 0o600); err != nil {
+		if err := writeNew(root, secretFile, []byte(secret.Reveal()), 0o600); err != nil {
 			return err
 		}
 	}

@@ -179,7 +179,7 @@ func executorConfig(env map[string]string, dir string) (executor.Config, error) 
 	}
 	return executor.Config{
 		App: model.AppID(env[keeper.EnvAppID]), Executor: model.ExecutorID(id), //nolint:gosec // an id
-		DriverAddr: env[workerd.EnvDriverAddr], Secret: strings.TrimSpace(string(secret)), Cores: cores,
+		DriverAddr: env[workerd.EnvDriverAddr], Secret: model.Secret(strings.TrimSpace(string(secret))), Cores: cores,
 		Worker: model.WorkerID(env[keeper.EnvWorkerID]), Host: "simulated", WorkDir: dir,
 		TLS: tlsconf.Pinned(env[workerd.EnvDriverCert]),
 	}, nil
