@@ -179,9 +179,15 @@ func (m *Master) peerStats(ctx context.Context, id model.MasterID, _ string) (la
 	return r.LastIndex, r.LastTerm, time.Duration(r.LastContactMilli) * time.Millisecond, nil
 }
 
+// neverHeard is what a master says that has not heard a leader since its start.
+const neverHeard = 24 * time.Hour
+
 // ownStats is this master's replication state.
 func (m *Master) ownStats() rpc.PeerStatsReply {
 	s := m.node.Stats()
+	if !s.HeardLeader {
+		s.LastContact = neverHeard
+	}
 	return rpc.PeerStatsReply{
 		ID:               m.id.ID(),
 		Term:             s.Term,

@@ -29,8 +29,8 @@ const (
 	pilotMaxTrailing = 1000
 	// pilotMinContact is the least silence that counts as unhealthy.
 	pilotMinContact = time.Second
-	// pilotHeardFor is how long a master that has given its figures is not taken
-	// for dead, whatever gossip says of it.
+	// pilotHeardFor is how long a master whose figures show a working Raft is not
+	// taken for dead, whatever gossip says of it.
 	pilotHeardFor = 3 * time.Second
 	// pilotStopLimit bounds joining the autopilot.
 	pilotStopLimit = 10 * time.Second
@@ -40,7 +40,7 @@ const (
 type KnownServer struct {
 	ID      model.MasterID
 	Addr    string // present Raft address
-	Alive   bool   // by gossip; one that answers PeerStats lives all the same
+	Alive   bool   // by gossip; one whose PeerStats show a working Raft lives all the same
 	Version string
 	// NoVote keeps a non-voter from being promoted: it takes the place of
 	// another one, which the caller sees to.
@@ -53,7 +53,8 @@ type AutopilotDeps struct {
 	// KnownServers lists the masters gossip knows. A member missing from it
 	// counts as not alive. It must not block.
 	KnownServers func() []KnownServer
-	// PeerStats asks another master for its Stats.
+	// PeerStats asks another master for its Stats; lastContact is since it has
+	// heard the leader.
 	PeerStats func(ctx context.Context, id model.MasterID, addr string) (lastIndex, lastTerm uint64, lastContact time.Duration, err error)
 	// MinQuorum is the number of voters below which no dead one is removed
 	// (HA-18); 0 means DefaultMinQuorum.
@@ -92,7 +93,7 @@ func (n *Node) StartAutopilot(ctx context.Context, deps AutopilotDeps) (stop fun
 		deps.Logger = n.log
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time), heard: make(map[model.MasterID]time.Time)}
+	p := &pilot{n: n, deps: deps, deadSince: make(map[model.MasterID]time.Time), heard: make(map[model.MasterID]figures)}
 	p.within = func(limit time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, limit)
 	}
@@ -186,7 +187,7 @@ type pilot struct {
 
 	mu        sync.Mutex
 	deadSince map[model.MasterID]time.Time
-	heard     map[model.MasterID]time.Time // its last figures
+	heard     map[model.MasterID]figures
 	noVote    map[raft.ServerID]bool
 }
 
@@ -195,12 +196,17 @@ var (
 	_ autopilot.Promoter               = (*pilot)(nil)
 )
 
+// contactLimit is how long a member that works may not have heard the leader.
+func (p *pilot) contactLimit() time.Duration {
+	timeout, _ := timeoutOf(p.n.cfg.Preset) // validated
+	return max(2*timeout, pilotMinContact)
+}
+
 // AutopilotConfig implements autopilot.ApplicationIntegration.
 func (p *pilot) AutopilotConfig() *autopilot.Config {
-	timeout, _ := timeoutOf(p.n.cfg.Preset) // validated
 	return &autopilot.Config{
 		CleanupDeadServers:      true,
-		LastContactThreshold:    max(2*timeout, pilotMinContact),
+		LastContactThreshold:    p.contactLimit(),
 		MaxTrailingLogs:         pilotMaxTrailing,
 		MinQuorum:               uint(p.deps.MinQuorum),
 		ServerStabilizationTime: p.deps.ServerStabilization,
@@ -211,10 +217,28 @@ func (p *pilot) AutopilotConfig() *autopilot.Config {
 // state when it is asked.
 func (p *pilot) NotifyState(*autopilot.State) {}
 
+// figures are the last ones that a master has given to this leader.
+type figures struct {
+	index uint64
+	works time.Time // when they last showed a Raft that works; zero = never
+}
+
+// note takes new figures. A Raft works if it hears the leader and its log
+// either holds what the leader's did when it was asked, or has grown since.
+// Neither is enough alone: heartbeats are answered beside a log whose disk
+// hangs, and a master behind a firewall has the log that it had.
+func (f figures) note(now time.Time, index, leader uint64, contact, limit time.Duration) figures {
+	if contact <= limit && (index >= leader || index > f.index) {
+		f.works = now
+	}
+	f.index = index
+	return f
+}
+
 // KnownServers implements autopilot.ApplicationIntegration. Members that
 // gossip does not know are listed as failed, so that they too get their grace.
 // Gossip alone kills nobody: whoever has its key can say that a voter failed
-// (GO-15), and who gives his figures to this leader lives.
+// (GO-15), and one whose figures show a working Raft lives (ADR 0046).
 func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	out := make(map[raft.ServerID]*autopilot.Server)
 	noVote := make(map[raft.ServerID]bool)
@@ -241,7 +265,7 @@ func (p *pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	}
 	p.mu.Lock()
 	for id, s := range out {
-		if at, ok := p.heard[model.MasterID(id)]; ok && time.Since(at) < pilotHeardFor {
+		if at := p.heard[model.MasterID(id)].works; !at.IsZero() && time.Since(at) < pilotHeardFor {
 			s.NodeStatus = autopilot.NodeAlive
 		}
 	}
@@ -292,6 +316,7 @@ func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]
 	defer cancel()
 	var mu sync.Mutex
 	out := make(map[raft.ServerID]*autopilot.ServerStats)
+	leader := p.n.LastIndex()
 	var asked sync.WaitGroup
 	for id, s := range servers {
 		if model.MasterID(id) == p.n.cfg.ID {
@@ -309,7 +334,7 @@ func (p *pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]
 				return
 			}
 			p.mu.Lock()
-			p.heard[model.MasterID(id)] = time.Now()
+			p.heard[model.MasterID(id)] = p.heard[model.MasterID(id)].note(time.Now(), index, leader, contact, p.contactLimit())
 			p.mu.Unlock()
 			mu.Lock()
 			defer mu.Unlock()

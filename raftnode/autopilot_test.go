@@ -17,12 +17,13 @@ type pilotRig struct {
 	*rig
 	at   *member
 	stop func()
+	lost map[model.MasterID]bool // gossip calls them failed; set before follow
 }
 
 func (p *pilotRig) known() []KnownServer {
 	var out []KnownServer
 	for id, known := range p.listed() {
-		out = append(out, KnownServer{ID: id, Addr: known.addr, Alive: known.node != nil})
+		out = append(out, KnownServer{ID: id, Addr: known.addr, Alive: known.node != nil && !p.lost[id]})
 	}
 	return out
 }

@@ -83,8 +83,13 @@ func TestSimHA36AWipedMasterRejoinsWithinThirtySeconds(t *testing.T) {
 		}
 		took := replaced(t, c, 30*time.Second)
 		t.Logf("replaced after %s", took)
-		if rec, ok := c.View().Master(old); !ok || !rec.Removed {
-			t.Errorf("the old one is in the table as %+v, want it removed", rec)
+		was, ok := c.View().Master(old)
+		if !ok || !was.Removed {
+			t.Errorf("the old one is in the table as %+v, want it removed", was)
+		}
+		// It has lost the key by which it proved itself, and is known by another one.
+		if now, ok := c.View().Master(wiped.ID()); !ok || now.Key == "" || now.Key == was.Key {
+			t.Errorf("the new one is in the table as %+v, want a key of its own", now)
 		}
 		c.Submit(testcluster.Sleepers("after", 1))
 		// The other two may fail one at a time: the new one is a voter in full.
