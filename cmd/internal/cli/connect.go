@@ -53,7 +53,7 @@ func (f *clusterFlags) connect(cmd *cobra.Command, s Streams) (*session, error) 
 		return nil, &codedError{code: exitUsage, err: err}
 	}
 	driver, attempt := client.DriverFromEnv(s.Env)
-	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName(), Token: token, Driver: driver, Attempt: attempt})
+	c, err := client.New(client.Config{Masters: conf.Masters, TLS: clientTLS, Principal: userName(), Token: token, Driver: driver, Attempt: attempt, Dialer: s.dialer})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // Exit codes (design 9).
@@ -34,6 +35,8 @@ type Streams struct {
 	Out io.Writer
 	Err io.Writer
 	Env []string
+
+	dialer rpc.DialFunc // how masters are reached; nil = TCP
 }
 
 // codedError carries the exit code that a verb decided on. A nil err prints
