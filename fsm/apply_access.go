@@ -96,8 +96,12 @@ func (t *tx) revokeToken(c *replogv1.Command, p *replogv1.RevokeToken) Result {
 	return Result{}
 }
 
-// mayEnd refuses callers who may end their own applications only.
+// mayEnd refuses callers who may end their own applications only. An attempt of a
+// driver acts for whoever submitted that, within its own applications.
 func mayEnd(c *replogv1.Command, a *model.App) (Result, bool) {
+	if ref, is := callingAttempt(c); is && ref != a.Spec.Driver.Ref(a.Spec.Attempt) {
+		return reject(model.RejectNotOwner, "application %s is not one that %s has registered: a driver may end only those", a.ID, ref), false
+	}
 	if !c.GetOwnOnly() || c.GetPrincipal() == a.Principal {
 		return Result{}, true
 	}

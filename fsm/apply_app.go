@@ -30,7 +30,10 @@ func (t *tx) registerApp(c *replogv1.Command, p *replogv1.RegisterApp) Result {
 		return reject(model.RejectInvalid, "queue %q is not one of the cluster's queues (%s): leave it out for the default one, or configure it with `hearth settings set %s=...`",
 			q, model.FormatQueues(t.meta.settings.Queues), model.SettingQueues)
 	}
-	if res, ok := t.driverMayRegister(spec); !ok {
+	if ref, is := callingAttempt(c); is && spec.Driver == "" {
+		spec.Driver, spec.Attempt = model.DriverID(ref.App), int(ref.Executor)
+	}
+	if res, ok := t.driverMayRegister(c, spec); !ok {
 		return res
 	}
 	a := &model.App{

@@ -209,12 +209,12 @@ func (t *tx) loseAttempt(e *model.Executor, reason string, proved bool) {
 // silent, and that the worker brings along before the next one has begun.
 func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorReport) {
 	d, ok := t.findDriver(model.DriverID(rep.Ref.App))
-	if !ok || d.State != model.DriverRelaunching || rep.Ref != d.Ref() || rep.State.Terminal() || len(d.Finished) == 0 {
+	if !ok || !mayComeBack(d) || rep.Ref != d.Ref() || rep.State.Terminal() {
 		return
 	}
 	old := d.Finished[len(d.Finished)-1]
 	w, ok := t.findWorker(id)
-	if !ok || old.ID != rep.Ref.Executor || old.Worker != id || old.State != model.ExecutorLost || d.Spec.Disconnect.Singleton() {
+	if !ok || old.Worker != id {
 		return
 	}
 	with := t.usedOn(id).Clone()
@@ -231,6 +231,16 @@ func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorRe
 	t.addAttempt(own, e)
 	t.setDriver(own, model.DriverRunning, "")
 	t.reportAttempt(id, incarnation, rep)
+}
+
+// mayComeBack reports whether the last attempt of a driver was given up, nothing has
+// followed it, and its worker may still bring it along.
+func mayComeBack(d *model.Driver) bool {
+	if d.State != model.DriverRelaunching || len(d.Finished) == 0 || d.Spec.Disconnect.Singleton() {
+		return false
+	}
+	last := d.Finished[len(d.Finished)-1]
+	return last.Ref() == d.Ref() && last.State == model.ExecutorLost
 }
 
 func sharesAddress(used, want model.Resources) bool {

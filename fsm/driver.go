@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 )
 
 // Drivers in cluster mode (spark-standalone 1.E, ADR 0035). The process of an
@@ -171,7 +172,11 @@ func (t *tx) endAttempt(d *model.Driver, id model.ExecutorID, how ending, proved
 	key := attemptKey(d.Number, id)
 	t.executors.remove(key)
 	t.byWorker.remove(byWorkerKey(e.Worker, key))
+	secret := e.Secret
 	t.finish(e, how)
+	// The attempt may come back (readopt), and a copy that lives on is told by name
+	// that it is over; the secret opens nothing else any more (ADR 0041).
+	e.Secret = secret
 	own := t.editDriver(d.Number)
 	own.Finished = append(own.Finished, e)
 	if n := len(own.Finished) - model.MaxDriverAttempts; n > 0 {
@@ -297,9 +302,19 @@ func (t *tx) endAppsOf(d *model.Driver, state model.AppState, exitCode int, reas
 	}
 }
 
+// callingAttempt is the attempt of a driver that asks for a command, known by its
+// certificate (ADR 0041).
+func callingAttempt(c *replogv1.Command) (model.ExecutorRef, bool) {
+	ref, err := model.ParseExecutorRef(c.GetCredential())
+	return ref, err == nil && model.IsDriver(ref.App)
+}
+
 // driverMayRegister says whether an attempt may register an application: only the
 // present one, which the cluster takes for running.
-func (t *tx) driverMayRegister(spec model.AppSpec) (Result, bool) {
+func (t *tx) driverMayRegister(c *replogv1.Command, spec model.AppSpec) (Result, bool) {
+	if ref, is := callingAttempt(c); is && ref != spec.Driver.Ref(spec.Attempt) {
+		return reject(model.RejectAttempt, "%s may register only applications of its own, which name it; this one names %q, attempt %d", ref, spec.Driver, spec.Attempt), false
+	}
 	if spec.Driver == "" {
 		return Result{}, true
 	}

@@ -115,3 +115,12 @@ func (s *state) queuedDrivers(visit func(*model.Driver) bool) {
 }
 
 func (s *state) placedDrivers() int { return s.drivers.n - s.endedDrivers.n - s.waiting.n }
+
+// AttemptAt finds the process of an attempt: the present one, or one of the ended
+// ones that its driver still keeps.
+func (v *View) AttemptAt(ref model.ExecutorRef) (*model.Executor, bool) { return v.s.attempt(ref) }
+
+// MayComeBack reports whether the last attempt of a driver was given up although its
+// process may still run: its worker is silent, and takes it along when it is heard
+// before the next attempt (readopt).
+func (v *View) MayComeBack(d *model.Driver) bool { return mayComeBack(d) }

@@ -15,6 +15,7 @@ import (
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/internal/lifecycle"
+	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/raftnode"
 	"github.com/hearthd/hearth/rpc"
@@ -203,7 +204,7 @@ func (m *Master) openServices() error {
 	m.conns = newPeerConns(rpc.DialConfig{TLS: m.deps.ClientTLS, Dial: m.dial}, m.log)
 	m.server = rpc.NewServer(rpc.ServerConfig{
 		Listener:   m.grpcLis,
-		TLS:        m.deps.ServerTLS,
+		TLS:        tlsconf.Drivers(m.deps.ServerTLS, m.access.driverSecret),
 		ForwardTLS: m.deps.ClientTLS,
 		Dial:       m.dial,
 		Logger:     m.log.Named("rpc"),

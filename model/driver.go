@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +39,23 @@ func (d DriverID) Owner() AppID { return AppID(d) }
 // Ref names the process of one attempt.
 func (d DriverID) Ref(attempt int) ExecutorRef {
 	return ExecutorRef{App: d.Owner(), Executor: ExecutorID(attempt)}
+}
+
+// DriverRefName is the name of an attempt in its certificate:
+// "driver-20261130061500-0003.2" (ADR 0041).
+func DriverRefName(ref ExecutorRef) string {
+	return string(ref.App) + "." + strconv.Itoa(int(ref.Executor))
+}
+
+// ParseDriverRefName is the inverse of DriverRefName; errors wrap ErrInvalid.
+func ParseDriverRefName(name string) (ExecutorRef, error) {
+	id, number, _ := strings.Cut(name, ".")
+	attempt, err := strconv.Atoi(number)
+	ref := DriverID(id).Ref(attempt)
+	if _, nerr := DriverID(id).Number(); err != nil || nerr != nil || attempt < 1 || DriverRefName(ref) != name {
+		return ExecutorRef{}, fmt.Errorf("%w: %q: want the name of an attempt, driver-YYYYMMDDhhmmss-N.ATTEMPT", ErrInvalid, name)
+	}
+	return ref, nil
 }
 
 // IsDriver reports whether the owner of a process is a driver in cluster mode.

@@ -28,6 +28,10 @@ type AccessPolicy interface {
 	// may lag waits for it a moment, within ctx. The error is model.ErrNotFound,
 	// or model.ErrUnavailable from a replica that cannot know.
 	Token(ctx context.Context, h model.TokenHash) (model.Token, error)
+	// Driver says who has submitted the driver in cluster mode of which an attempt
+	// calls. name is that in its certificate (model.DriverRefName). The error is
+	// model.ErrUnauthenticated unless that attempt is the present one.
+	Driver(ctx context.Context, name string) (owner string, err error)
 	// Note takes a line for the audit trail: a refusal, or a change that no
 	// command of the log stands for. It must not block.
 	Note(line model.AuditLine)
@@ -41,7 +45,7 @@ type Caller struct {
 	// Person is the name of a token, of a certificate, or, without either, what
 	// the caller calls itself.
 	Person     string
-	Credential string     // the token's id, CredentialCertificate, "" = by its own word
+	Credential string     // the token's id, the attempt of a driver, CredentialCertificate, "" = by its own word
 	Role       model.Role // what the person may do; RoleNone for programs
 	From       string     // host
 }
@@ -64,6 +68,7 @@ func CertificateOf(ctx context.Context) string { return CallerOf(ctx).Name }
 var (
 	errNeedsToken = fmt.Errorf("%w: this cluster wants a token: put yours into a file of mode 0600 and name that with --token-file or HEARTH_TOKEN_FILE", model.ErrUnauthenticated)
 	errBadToken   = fmt.Errorf("%w: the token is not known to this cluster: it was revoked, has expired, or belongs to another one", model.ErrUnauthenticated)
+	errNoDrivers  = fmt.Errorf("%w: this server knows no drivers", model.ErrUnauthenticated)
 	errSpoofed    = fmt.Errorf("%w: only masters pass calls of others on", model.ErrRefused)
 )
 
@@ -109,7 +114,7 @@ func (s *Server) identify(ctx context.Context, r rule) (Caller, error) {
 		return caller, errSpoofed
 	}
 	original := tlsconf.Identity{Cluster: id.Cluster, Role: tlsconf.Role(firstValue(md, mdCallerRole)), Name: firstValue(md, mdCallerName)}
-	if err := original.Validate(); err != nil {
+	if err := original.ValidatePeer(); err != nil {
 		return caller, fmt.Errorf("%w: master %s passes on a call of nobody: %w", model.ErrUnauthenticated, id.Name, err)
 	}
 	return Caller{
@@ -130,6 +135,8 @@ func (s *Server) admit(ctx context.Context, name string, r rule, c Caller) (Call
 		return c, fmt.Errorf("%w: nothing says who may call %s", model.ErrRefused, method)
 	case r.proof:
 		return c, nil
+	case c.Machine == tlsconf.RoleDriver:
+		return s.admitDriver(ctx, method, r, c)
 	case c.Machine != "" && !slices.Contains(r.machines, c.Machine):
 		return c, fmt.Errorf("%w: %s is not for the certificate of a %s (%s)", model.ErrRefused, method, c.Machine, c.Name)
 	case c.Machine == tlsconf.RoleWorker, r.person == model.RoleNone:
@@ -141,6 +148,29 @@ func (s *Server) admit(ctx context.Context, name string, r rule, c Caller) (Call
 	}
 	if !c.Role.Includes(r.person) {
 		return c, fmt.Errorf("%w: %s needs the role %s; %s has the role %s", model.ErrRefused, method, r.person, c.Person, c.Role)
+	}
+	return c, nil
+}
+
+// admitDriver is admit for an attempt of a driver in cluster mode, which acts for
+// whoever has submitted it: it may read, and register and end what is its own. A
+// token that it shows says nothing more: it may be anybody's on that machine.
+func (s *Server) admitDriver(ctx context.Context, method string, r rule, c Caller) (Caller, error) {
+	ref, err := model.ParseDriverRefName(c.Name)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", model.ErrUnauthenticated, err)
+	}
+	c.Person, c.Credential = c.Name, ref.String()
+	if s.cfg.Access == nil {
+		return c, errNoDrivers
+	}
+	owner, err := s.cfg.Access.Driver(ctx, c.Name)
+	if err != nil {
+		return c, err
+	}
+	c.Person, c.Role = owner, model.RoleSubmitter
+	if !r.drivers {
+		return c, fmt.Errorf("%w: %s is not for drivers in cluster mode (%s, submitted by %s): call it with a client's certificate and token (--env HEARTH_TLS_DIR=DIR)", model.ErrRefused, method, c.Credential, owner)
 	}
 	return c, nil
 }

@@ -51,8 +51,8 @@ func httpCaller(policy AccessPolicy, r *http.Request) (Caller, error) {
 		return c, fmt.Errorf("%w: %w", model.ErrUnauthenticated, err)
 	}
 	c.Machine, c.Name, c.Person, c.Credential = id.Role, id.Name, id.Name, CredentialCertificate
-	if id.Role == tlsconf.RoleWorker {
-		return c, fmt.Errorf("%w: the pages are not for the certificate of a worker (%s)", model.ErrRefused, id.Name)
+	if id.Role != tlsconf.RoleClient && id.Role != tlsconf.RoleMaster {
+		return c, fmt.Errorf("%w: the pages are not for the certificate of a %s (%s)", model.ErrRefused, id.Role, id.Name)
 	}
 	return person(r.Context(), policy, c, bearer)
 }

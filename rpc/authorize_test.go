@@ -62,27 +62,28 @@ func call(ctx context.Context, t testing.TB, c *Conn, name string, m grpc.Method
 // Who may call what, written out: m, w, c are certificates of a master, a worker
 // and a client without a token; v, s, o are clients with a token of a viewer, a
 // submitter and an operator. Tokens are required; where they are not, a client
-// without one is an operator, C. A leading "-" means that the service itself asks
+// without one is an operator, C. d is the present attempt of a driver in cluster
+// mode, which needs no token. A leading "-" means that the service itself asks
 // for a proof.
 const policy = `
-Cluster/Staleness            m w c v s o C
-Cluster/Status               m w   v s o C
-Cluster/Apps                 m     v s o C
-Cluster/App                  m     v s o C
-Cluster/WaitApp              m     v s o C
-Cluster/Workers              m     v s o C
-Cluster/Settings             m     v s o C
+Cluster/Staleness            m w c v s o C  d
+Cluster/Status               m w   v s o C  d
+Cluster/Apps                 m     v s o C  d
+Cluster/App                  m     v s o C  d
+Cluster/WaitApp              m     v s o C  d
+Cluster/Workers              m     v s o C  d
+Cluster/Settings             m     v s o C  d
 Cluster/RaftServers          m     v s o C
 Cluster/GossipMembers        m     v s o C
 Cluster/GossipKeys           m     v s o C
 Cluster/ChangeGossipKeys     m         o C
-Cluster/ReadLog              m     v s o C
-Cluster/RegisterApp          m       s o C
-Cluster/RegisterApps         m       s o C
-Cluster/KillApp              m       s o C
-Cluster/KillExecutors        m       s o C
-Cluster/FinishApp            m   c v s o C
-Cluster/SetTargets           m   c v s o C
+Cluster/ReadLog              m     v s o C  d
+Cluster/RegisterApp          m       s o C  d
+Cluster/RegisterApps         m       s o C  d
+Cluster/KillApp              m       s o C  d
+Cluster/KillExecutors        m       s o C  d
+Cluster/FinishApp            m   c v s o C  d
+Cluster/SetTargets           m   c v s o C  d
 Cluster/DrainWorkers         m         o C
 Cluster/UndrainWorkers       m         o C
 Cluster/SetSettings          m         o C
@@ -93,16 +94,16 @@ Access/RevokeToken           m         o C
 Access/Tokens                m         o C
 Access/Audit                 m         o C
 Access/RecordAudit           m
-Explain/Why                  m     v s o C
-Explain/Waiting              m     v s o C
+Explain/Why                  m     v s o C  d
+Explain/Waiting              m     v s o C  d
 Drivers/SubmitDriver         m       s o C
 Drivers/KillDriver           m       s o C
 Drivers/KillDrivers          m       s o C
-Drivers/Drivers              m     v s o C
-Drivers/Driver               m     v s o C
-Drivers/WaitDriver           m     v s o C
+Drivers/Drivers              m     v s o C  d
+Drivers/Driver               m     v s o C  d
+Drivers/WaitDriver           m     v s o C  d
 WorkerSessions/Session         w
-DriverSessions/Session       m   c v s o C
+DriverSessions/Session       m   c v s o C  d
 Peer/Promise                 m
 Peer/PeerStats               m
 Peer/ReportHash              m
@@ -110,9 +111,9 @@ Peer/LeaderGone              m
 Peer/Prove                   m
 Worker/Identify              m
 Worker/ReadLog               m
-Executors/Session            m w c v s o C
-Content/Read                 m w c v s o C
-Content/Releases             m w c v s o C
+Executors/Session            m w c v s o C  d
+Content/Read                 m w c v s o C  d
+Content/Releases             m w c v s o C  d
 `
 
 // written reads the policy: callers by method.
@@ -133,7 +134,9 @@ func TestSE04SE12EveryCallerMayDoWhatThePolicySaysAndNothingElse(t *testing.T) {
 	p, stranger := newPKI(t, "prod"), newPKI(t, "staging")
 	server := p.issue(tlsconf.RoleMaster, "m1")
 	required, optional := newPeople(t, true), newPeople(t, false)
-	strict, _ := serve(t, ServerConfig{TLS: server.Server(), Access: required}, allServices(&fakeServices{}))
+	attempt, over := "driver-20261130061500-0003.2", "driver-20261130061500-0003.1"
+	required.drivers = map[string]string{attempt: "ann"}
+	strict, _ := serve(t, ServerConfig{TLS: tlsconf.Drivers(server.Server(), attempts), Access: required}, allServices(&fakeServices{}))
 	open, _ := serve(t, ServerConfig{TLS: server.Server(), Access: optional}, allServices(&fakeServices{}))
 	client := p.issue(tlsconf.RoleClient, "ann")
 	to := func(s *Server, src *tlsconf.Source, token model.Secret) *Conn {
@@ -147,12 +150,16 @@ func TestSE04SE12EveryCallerMayDoWhatThePolicySaysAndNothingElse(t *testing.T) {
 		"s": to(strict, client, bearerFor(t, "submitter")),
 		"o": to(strict, client, bearerFor(t, "operator")),
 		"C": to(open, client, ""),
+		"d": to(strict, p.driver(attempt, attempt), ""),
 		// Nobody, whatever the call: certificates that are not the cluster's, and
 		// tokens that it does not know.
-		"other cluster": to(open, stranger.issue(tlsconf.RoleMaster, "m1"), ""),
-		"unknown token": to(strict, client, bearerFor(t, "eve")),
-		"wrong name":    dial(t, strings.Replace(open.Addr().String(), "127.0.0.1", "localhost", 1), DialConfig{TLS: client.Client()}),
-		"plain":         dial(t, open.Addr().String(), DialConfig{}),
+		"attempt that is over":         to(strict, p.driver(over, over), ""),
+		"attempt with another secret":  to(strict, p.driver(attempt, over), ""),
+		"driver where none are let in": to(open, p.driver(attempt, attempt), ""),
+		"other cluster":                to(open, stranger.issue(tlsconf.RoleMaster, "m1"), ""),
+		"unknown token":                to(strict, client, bearerFor(t, "eve")),
+		"wrong name":                   dial(t, strings.Replace(open.Addr().String(), "127.0.0.1", "localhost", 1), DialConfig{TLS: client.Client()}),
+		"plain":                        dial(t, open.Addr().String(), DialConfig{}),
 	}
 	want, seen := written(), map[string]bool{}
 	eachMethod(func(name string, m grpc.MethodInfo) {
@@ -166,6 +173,9 @@ func TestSE04SE12EveryCallerMayDoWhatThePolicySaysAndNothingElse(t *testing.T) {
 			may := slices.Contains(allowed, who)
 			if who == "unknown token" { // as without one: what needs none is not refused
 				may = slices.Contains(allowed, "c")
+			}
+			if who == "attempt that is over" { // it is let in to be told so, see tlsconf.Drivers
+				may = ruleTable()[name].proof
 			}
 			if got := call(t.Context(), t, conn, name, m); got != may {
 				t.Errorf("%s called by %s: let in: %t, want %t", short, who, got, may)

@@ -17,6 +17,8 @@ type rule struct {
 	// machines are the roles of the certificates that may call it. A connection
 	// without TLS has no role; it passes, because such a server trusts its network.
 	machines []tlsconf.Role
+	// drivers: attempts of drivers in cluster mode may call it too (ADR 0041).
+	drivers bool
 	// person is the least role of a person who may call it with a client's
 	// certificate or without TLS; RoleNone: it is called by programs, or what it
 	// asks is proved by the session token in the request.
@@ -35,33 +37,37 @@ func ruleTable() map[string]rule {
 	users := []tlsconf.Role{tlsconf.RoleClient, tlsconf.RoleMaster}
 	all := []tlsconf.Role{tlsconf.RoleClient, tlsconf.RoleMaster, tlsconf.RoleWorker}
 	viewer := rule{machines: users, person: model.RoleViewer}
+	reader := viewer // what programs need to follow their own work
+	reader.drivers = true
 	submitter := rule{machines: users, person: model.RoleSubmitter}
+	own := submitter // the replicated state looks whose it is
+	own.drivers = true
 	operator := rule{machines: users, person: model.RoleOperator}
 	changed := operator
 	changed.noted = true
-	session := rule{machines: users} // proved by the application's session token
+	session := rule{machines: users, drivers: true} // proved by the application's session token
 	masters := rule{machines: []tlsconf.Role{tlsconf.RoleMaster}}
 	worker := rule{machines: []tlsconf.Role{tlsconf.RoleWorker}}
 	executor := rule{proof: true}
 	return map[string]rule{
-		pb.Cluster_Staleness_FullMethodName: {machines: all}, // who leads, and how far it is: what everybody needs to find the leader
+		pb.Cluster_Staleness_FullMethodName: {machines: all, drivers: true}, // who leads, and how far it is: what everybody needs to find the leader
 		// A worker asks before it changes its cluster.
-		pb.Cluster_Status_FullMethodName: {machines: all, person: model.RoleViewer},
+		pb.Cluster_Status_FullMethodName: {machines: all, drivers: true, person: model.RoleViewer},
 
-		pb.Cluster_Apps_FullMethodName:          viewer,
-		pb.Cluster_App_FullMethodName:           viewer,
-		pb.Cluster_WaitApp_FullMethodName:       viewer,
-		pb.Cluster_Workers_FullMethodName:       viewer,
-		pb.Cluster_Settings_FullMethodName:      viewer,
+		pb.Cluster_Apps_FullMethodName:          reader,
+		pb.Cluster_App_FullMethodName:           reader,
+		pb.Cluster_WaitApp_FullMethodName:       reader,
+		pb.Cluster_Workers_FullMethodName:       reader,
+		pb.Cluster_Settings_FullMethodName:      reader,
 		pb.Cluster_RaftServers_FullMethodName:   viewer,
 		pb.Cluster_GossipMembers_FullMethodName: viewer,
 		pb.Cluster_GossipKeys_FullMethodName:    viewer,
-		pb.Cluster_ReadLog_FullMethodName:       viewer,
+		pb.Cluster_ReadLog_FullMethodName:       reader,
 
-		pb.Cluster_RegisterApp_FullMethodName:   submitter,
-		pb.Cluster_RegisterApps_FullMethodName:  submitter,
-		pb.Cluster_KillApp_FullMethodName:       submitter, // its own; the replicated state looks who registered it
-		pb.Cluster_KillExecutors_FullMethodName: submitter,
+		pb.Cluster_RegisterApp_FullMethodName:   own,
+		pb.Cluster_RegisterApps_FullMethodName:  own,
+		pb.Cluster_KillApp_FullMethodName:       own, // its own; the replicated state looks who registered it
+		pb.Cluster_KillExecutors_FullMethodName: own,
 		pb.Cluster_FinishApp_FullMethodName:     session,
 		pb.Cluster_SetTargets_FullMethodName:    session,
 
@@ -78,15 +84,15 @@ func ruleTable() map[string]rule {
 		pb.Access_Audit_FullMethodName:       operator,
 		pb.Access_RecordAudit_FullMethodName: masters,
 
-		pb.Explain_Why_FullMethodName:     viewer,
-		pb.Explain_Waiting_FullMethodName: viewer,
+		pb.Explain_Why_FullMethodName:     reader,
+		pb.Explain_Waiting_FullMethodName: reader,
 
 		pb.Drivers_SubmitDriver_FullMethodName: submitter,
 		pb.Drivers_KillDriver_FullMethodName:   submitter, // its own; the replicated state looks who submitted it
 		pb.Drivers_KillDrivers_FullMethodName:  submitter,
-		pb.Drivers_Drivers_FullMethodName:      viewer,
-		pb.Drivers_Driver_FullMethodName:       viewer,
-		pb.Drivers_WaitDriver_FullMethodName:   viewer,
+		pb.Drivers_Drivers_FullMethodName:      reader,
+		pb.Drivers_Driver_FullMethodName:       reader,
+		pb.Drivers_WaitDriver_FullMethodName:   reader,
 
 		pb.WorkerSessions_Session_FullMethodName: worker,
 		pb.DriverSessions_Session_FullMethodName: session,

@@ -68,6 +68,9 @@ type Deps struct {
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
 	HTTPTLS   *tls.Config
+	// Authorities are those that ClientTLS trusts now, in PEM form: drivers in cluster mode get them. nil
+	// without TLS; then drivers get no files.
+	Authorities func() []byte
 	// Certificate tells from when until when the own certificate is valid, for metrics; nil without TLS.
 	Certificate func() (from, until time.Time)
 	// GossipKeys encrypt gossip; none means plain.

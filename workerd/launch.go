@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
@@ -44,6 +45,7 @@ type launcher struct {
 	executor []string // argv that starts an executor of an application with a driver
 	environ  []string // the worker's own
 	logURL   string   // "http://host:port", "" without a web server
+	drivers  *driverTLS
 }
 
 // prepare makes the directory of the executor with its files and returns what the keeper is to
@@ -66,6 +68,12 @@ func (l *launcher) prepare(o *model.LaunchOrder, masters []string) (keeper.Start
 	if err := writeResources(dir, o); err != nil {
 		return keeper.StartRequest{}, fmt.Errorf("prepare %s: %w", o.Ref, err)
 	}
+	tlsDir := ""
+	if l.drivers.wanted(o) {
+		if tlsDir, err = l.drivers.write(dir, o); err != nil {
+			return keeper.StartRequest{}, fmt.Errorf("prepare %s: %w", o.Ref, err)
+		}
+	}
 	if len(o.MasterAddr) > 0 {
 		masters = o.MasterAddr
 	}
@@ -76,7 +84,7 @@ func (l *launcher) prepare(o *model.LaunchOrder, masters []string) (keeper.Start
 	return keeper.StartRequest{
 		Key:            o.Ref.String(),
 		Argv:           argv,
-		Env:            l.environment(o, dir, masters),
+		Env:            l.environment(o, dir, tlsDir, masters),
 		Dir:            cwd,
 		Stdout:         filepath.Join(dir, "stdout"),
 		Stderr:         filepath.Join(dir, "stderr"),
@@ -135,8 +143,8 @@ func writeNew(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 }
 
 // environment is the worker's own without its HEARTH_ variables, then the application's, then
-// Hearth's, which win.
-func (l *launcher) environment(o *model.LaunchOrder, dir string, masters []string) []string {
+// Hearth's, which win. tlsDir has the files by which masters know a driver, "" for none.
+func (l *launcher) environment(o *model.LaunchOrder, dir, tlsDir string, masters []string) []string {
 	env := make(map[string]string)
 	for _, kv := range l.environ {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && !strings.HasPrefix(name, envPrefix) {
@@ -169,6 +177,9 @@ func (l *launcher) environment(o *model.LaunchOrder, dir string, masters []strin
 	}
 	if o.Secret != "" {
 		env[EnvSecretFile] = filepath.Join(dir, secretFile)
+	}
+	if tlsDir != "" {
+		env[config.EnvTLSDir] = tlsDir
 	}
 	if l.logURL != "" {
 		env[EnvLogURLStdout] = l.logURL + logPath(o.Ref, "stdout")

@@ -335,13 +335,17 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 	p.keepers = keepers
 	cleanup := make(chan model.AppID, maxDownQueue)
 	reports := newReports(p.id.incarnation)
+	drivers, err := newDriverTLS(w.deps)
+	if err != nil {
+		return err
+	}
 	a := &agent{
 		log: w.log, id: p.id, offer: p.offer, fence: p.fence, reports: reports, journal: p.journal.journal,
 		table: newTable(w.log, p.journal.journal, reports), dir: p.dir, masters: p.masters, keepers: keepers,
 		contact: newContact(w.deps.SinceBoot),
 		launcher: &launcher{
 			worker: p.id.id, dir: p.dir, executor: slices.Clone(w.deps.ExecutorExe), environ: w.deps.Environ,
-			logURL: w.webURL(p),
+			logURL: w.webURL(p), drivers: drivers,
 		},
 		programs: p.programs,
 		metrics:  newMetrics(w.cfg.Version, w.deps.Certificate),

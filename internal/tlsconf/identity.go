@@ -59,15 +59,21 @@ func (i Identity) URI() *url.URL {
 	return &url.URL{Scheme: identityScheme, Host: i.Cluster, Path: "/" + string(i.Role) + "/" + i.Name}
 }
 
-// Validate reports every part that breaks a rule.
-func (i Identity) Validate() error {
+// Validate reports every part that breaks a rule of what an authority may issue.
+func (i Identity) Validate() error { return i.validate(Roles()) }
+
+// ValidatePeer is Validate for whoever may be at the other end of a connection to
+// a master: an attempt of a driver too.
+func (i Identity) ValidatePeer() error { return i.validate(append(Roles(), RoleDriver)) }
+
+func (i Identity) validate(roles []Role) error {
 	var errs []error
 	for _, part := range []struct{ what, text string }{{"cluster", i.Cluster}, {"name", i.Name}} {
 		if len(part.text) > MaxIdentityPart || !identityPart.MatchString(part.text) {
 			errs = append(errs, fmt.Errorf("%s %q: must be 1 to %d letters, digits, '-', '.' and '_', and begin and end with a letter or digit", part.what, clip(part.text), MaxIdentityPart))
 		}
 	}
-	if !slices.Contains(Roles(), i.Role) {
+	if !slices.Contains(roles, i.Role) {
 		errs = append(errs, fmt.Errorf("role %q: must be one of master, worker, client", clip(string(i.Role))))
 	}
 	return errors.Join(errs...)
@@ -107,7 +113,7 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	u := found[0]
 	role, name, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	id := Identity{Cluster: u.Host, Role: Role(role), Name: name}
-	if err := id.Validate(); err != nil {
+	if err := id.ValidatePeer(); err != nil {
 		return Identity{}, fmt.Errorf("%w: certificate %q has %q: %w", ErrNoIdentity, clip(cert.Subject.CommonName), clip(u.String()), err)
 	}
 	if u.String() != id.String() { // a port, a query, an escaped letter

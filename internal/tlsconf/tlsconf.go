@@ -32,11 +32,12 @@ type Source struct {
 
 // material is one reading of the files; it never changes.
 type material struct {
-	pool    *x509.CertPool
-	cert    *tls.Certificate
-	self    Identity
-	revoked revoked
-	stamp   stamp
+	pool        *x509.CertPool
+	authorities []*x509.Certificate // what pool holds
+	cert        *tls.Certificate
+	self        Identity
+	revoked     revoked
+	stamp       stamp
 }
 
 // Load reads and checks the files. An error names the file and the rule it

@@ -133,6 +133,9 @@ func (s *Source) verify(chain []*x509.Certificate, name string, usage x509.ExtKe
 	if err != nil {
 		return err
 	}
+	if id.Role == RoleDriver {
+		return fmt.Errorf("%w: %s: no authority issues that role", ErrWrongRole, id)
+	}
 	if id.Cluster != m.self.Cluster {
 		return fmt.Errorf("%w: %s, this is %s", ErrWrongCluster, id, m.self)
 	}

@@ -110,11 +110,13 @@ func (d workerDaemon) serve(ctx context.Context, brief bool) error {
 		return fmt.Errorf("find the own binary: %w", err)
 	}
 	var validity func() (from, until time.Time)
+	var authorities func() []byte
 	if d.tls != nil {
-		validity = d.tls.Validity
+		validity, authorities = d.tls.Validity, d.tls.Authorities
 	}
 	w, err := workerd.New(workerd.FromConfig(d.conf, buildVersion().Build), workerd.Deps{
 		Certificate: validity,
+		Authorities: authorities,
 		Logger:      d.log,
 		KeeperExe:   []string{self, "keeper"}, ExecutorExe: []string{self, "executor"},
 		ServerTLS: d.tls.Server(), ClientTLS: d.tls.Client(), HTTPTLS: d.tls.Server(), GossipKeys: d.keys,
