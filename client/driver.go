@@ -303,7 +303,7 @@ func (d *DriverSession) replace(l model.DriverExecutors) {
 	slices.Sort(gone)
 	for _, id := range gone {
 		e := d.known[id]
-		e.State, e.Cause, e.Index = model.ExecutorLost, model.CauseInfra, l.Index
+		e.State, e.Terminal, e.Cause, e.Index = model.ExecutorLost, true, model.CauseInfra, l.Index
 		e.Reason = "ended while the driver had no session with the leader"
 		d.change(e)
 	}
@@ -317,7 +317,7 @@ func (d *DriverSession) change(e model.DriverExecutor) {
 		d.settle(e)
 		return
 	}
-	if e.State.Terminal() {
+	if e.Ended() {
 		delete(d.known, e.ID)
 	} else {
 		d.known[e.ID] = e

@@ -21,13 +21,13 @@ func (l *loop) readNews() *model.DriverEnded {
 // announced takes the leader's word on one executor.
 func (l *loop) announced(e model.DriverExecutor) {
 	m := l.members[e.ID]
-	if e.State.Terminal() {
+	if e.Ended() {
 		l.kills.drop(e.ID)
 	}
 	switch {
 	case l.gone.has(e.ID):
 		return
-	case e.State.Terminal():
+	case e.Ended():
 		if m == nil {
 			l.gone.add(e.ID)
 			break

@@ -206,7 +206,7 @@ func (s *driverSession) sync() (done bool, err error) {
 func driverExecutor(v *fsm.View, e *model.Executor) model.DriverExecutor {
 	d := model.DriverExecutor{
 		ID: e.ID, Worker: e.Worker, Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: e.Resources,
-		State: e.State, Cause: e.Cause, ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason,
+		State: e.State, Terminal: e.State.Terminal(), Cause: e.Cause, ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason,
 		Secret: e.Secret, Profile: e.Profile, Index: e.ChangeIndex,
 	}
 	if w, ok := v.Worker(e.Worker); ok {
@@ -221,7 +221,7 @@ func endedExecutor(v *fsm.View, ref model.ExecutorRef) model.DriverExecutor {
 		return driverExecutor(v, e)
 	}
 	return model.DriverExecutor{
-		ID: ref.Executor, State: model.ExecutorLost, Cause: model.CauseInfra, ExitCode: -1,
+		ID: ref.Executor, State: model.ExecutorLost, Terminal: true, Cause: model.CauseInfra, ExitCode: -1,
 		Reason: "no longer known to the cluster", Index: v.Index(),
 	}
 }

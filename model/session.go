@@ -208,14 +208,21 @@ type DriverExecutor struct {
 	MemoryMiB int64
 	Resources Resources
 	State     ExecutorState
-	Cause     Cause
-	ExitCode  int
-	Signal    int
-	Reason    string
-	Secret    Secret
-	Profile   int
-	Index     uint64 // of the last change
+	// Terminal is the leader's word that it has ended, whatever a state is
+	// called that a newer leader knows; see Ended.
+	Terminal bool
+	Cause    Cause
+	ExitCode int
+	Signal   int
+	Reason   string
+	Secret   Secret
+	Profile  int
+	Index    uint64 // of the last change
 }
+
+// Ended reports whether the executor has ended: by the leader's flag, or by the
+// name of its state, which is all that an older leader sends.
+func (e DriverExecutor) Ended() bool { return e.Terminal || e.State.Terminal() }
 
 // DriverEnded tells the driver how its application ended.
 type DriverEnded struct {

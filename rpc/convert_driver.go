@@ -77,6 +77,7 @@ func driverExecutorToWire(e model.DriverExecutor) *pb.DriverExecutor {
 		Id: int64(e.ID), Worker: string(e.Worker), Host: e.Host, Cores: int64(e.Cores), MemoryMib: e.MemoryMiB,
 		Resources: resourcesToWire(e.Resources), State: string(e.State), Cause: string(e.Cause), ExitCode: int64(e.ExitCode),
 		Signal: int64(e.Signal), Reason: e.Reason, Secret: e.Secret.Reveal(), Profile: int64(e.Profile), Index: e.Index,
+		Active: !e.Ended(), Terminal: e.Ended(),
 	}
 }
 
@@ -84,7 +85,7 @@ func driverExecutorFromWire(e *pb.DriverExecutor) model.DriverExecutor {
 	return model.DriverExecutor{
 		ID: model.ExecutorID(e.GetId()), Worker: model.WorkerID(e.GetWorker()), Host: e.GetHost(), Cores: int(e.GetCores()),
 		MemoryMiB: e.GetMemoryMib(), Resources: resourcesFromWire[model.Resources](e.GetResources()),
-		State: model.ExecutorState(e.GetState()), Cause: model.Cause(e.GetCause()), ExitCode: int(e.GetExitCode()),
+		State: model.ExecutorState(e.GetState()), Terminal: e.GetTerminal(), Cause: model.Cause(e.GetCause()), ExitCode: int(e.GetExitCode()),
 		Signal: int(e.GetSignal()), Reason: e.GetReason(), Secret: model.Secret(e.GetSecret()), Profile: int(e.GetProfile()), Index: e.GetIndex(),
 	}
 }

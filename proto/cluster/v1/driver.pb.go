@@ -400,21 +400,25 @@ func (x *DriverExecutors) GetExecutors() []*DriverExecutor {
 }
 
 type DriverExecutor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Worker        string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
-	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Cores         int64                  `protobuf:"varint,4,opt,name=cores,proto3" json:"cores,omitempty"`
-	MemoryMib     int64                  `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Resources     map[string]*Addresses  `protobuf:"bytes,6,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	State         string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	Cause         string                 `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
-	ExitCode      int64                  `protobuf:"zigzag64,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	Signal        int64                  `protobuf:"varint,10,opt,name=signal,proto3" json:"signal,omitempty"`
-	Reason        string                 `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
-	Secret        string                 `protobuf:"bytes,12,opt,name=secret,proto3" json:"secret,omitempty"`
-	Profile       int64                  `protobuf:"varint,13,opt,name=profile,proto3" json:"profile,omitempty"`
-	Index         uint64                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Worker    string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Host      string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Cores     int64                  `protobuf:"varint,4,opt,name=cores,proto3" json:"cores,omitempty"`
+	MemoryMib int64                  `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Resources map[string]*Addresses  `protobuf:"bytes,6,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	State     string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Cause     string                 `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
+	ExitCode  int64                  `protobuf:"zigzag64,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Signal    int64                  `protobuf:"varint,10,opt,name=signal,proto3" json:"signal,omitempty"`
+	Reason    string                 `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	Secret    string                 `protobuf:"bytes,12,opt,name=secret,proto3" json:"secret,omitempty"`
+	Profile   int64                  `protobuf:"varint,13,opt,name=profile,proto3" json:"profile,omitempty"`
+	Index     uint64                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	// What a driver decides by, whatever the state is called: it has ended or
+	// not. An older leader sets neither.
+	Active        bool `protobuf:"varint,15,opt,name=active,proto3" json:"active,omitempty"`
+	Terminal      bool `protobuf:"varint,16,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +551,20 @@ func (x *DriverExecutor) GetIndex() uint64 {
 	return 0
 }
 
+func (x *DriverExecutor) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *DriverExecutor) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
 type DriverEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -625,7 +643,7 @@ const file_cluster_v1_driver_proto_rawDesc = "" +
 	"\x0fDriverExecutors\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x17\n" +
 	"\abeat_ms\x18\x02 \x01(\x03R\x06beatMs\x12?\n" +
-	"\texecutors\x18\x03 \x03(\v2!.hearth.cluster.v1.DriverExecutorR\texecutors\"\xee\x03\n" +
+	"\texecutors\x18\x03 \x03(\v2!.hearth.cluster.v1.DriverExecutorR\texecutors\"\xa2\x04\n" +
 	"\x0eDriverExecutor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\tR\x06worker\x12\x12\n" +
@@ -642,7 +660,9 @@ const file_cluster_v1_driver_proto_rawDesc = "" +
 	"\x06reason\x18\v \x01(\tR\x06reason\x12\x16\n" +
 	"\x06secret\x18\f \x01(\tR\x06secret\x12\x18\n" +
 	"\aprofile\x18\r \x01(\x03R\aprofile\x12\x14\n" +
-	"\x05index\x18\x0e \x01(\x04R\x05index\x1aZ\n" +
+	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x16\n" +
+	"\x06active\x18\x0f \x01(\bR\x06active\x12\x1a\n" +
+	"\bterminal\x18\x10 \x01(\bR\bterminal\x1aZ\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.hearth.cluster.v1.AddressesR\x05value:\x028\x01\";\n" +
