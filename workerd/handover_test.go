@@ -52,8 +52,7 @@ func TestPR06ARestartedWorkerAdoptsItsExecutorsAndKnowsHowOthersEnded(t *testing
 	}
 	gone(t, pids[1])
 	eventually(t, "the keeper has noted the exit", func() bool {
-		noted, err := os.ReadDir(filepath.Join(r.cfg.DataDir, keeperDir, "exits"))
-		return err == nil && len(noted) == 1
+		return savedExits(t, r.cfg.DataDir) == 1
 	})
 	for i, pid := range pids {
 		if i != 1 && !isRunning(pid) {

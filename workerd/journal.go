@@ -195,6 +195,9 @@ func (j *journal) gather() { j.gathering = true }
 func (j *journal) flush() error {
 	b, records := j.pending, j.gathered
 	j.gathering, j.pending, j.gathered = false, j.pending[:0], 0
+	if len(b) == 0 {
+		return nil
+	}
 	if err := j.log.AppendFrames(b, records); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}

@@ -47,6 +47,24 @@ func reopen(t *testing.T, path string) openedJournal {
 	return o
 }
 
+// savedExits counts the exits that a keeper has written down and not been told to forget.
+func savedExits(t *testing.T, dataDir string) int {
+	t.Helper()
+	n := 0
+	_, err := recordlog.Read(filepath.Join(dataDir, keeperDir, "exits.log"), recordlog.Format{Header: "hearth-keeper-exits 1\n", Limit: 64 << 10}, func(b []byte) error {
+		if bytes.HasPrefix(b, []byte(`{"exit":`)) {
+			n++
+		} else {
+			n--
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func TestAJournalGivesBackWhatWasAppended(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	o := reopen(t, path)

@@ -215,8 +215,7 @@ func TestAWorkerRunsWhatItIsOrderedTo(t *testing.T) {
 	s.send(model.WorkerDown{AppEnded: &model.AppEndedOrder{Fence: s.fence, App: app1}})
 	eventually(t, "scratch is removed", func() bool { _, err := os.Stat(scratch); return os.IsNotExist(err) })
 	eventually(t, "the keeper has forgotten all ends", func() bool {
-		list, err := os.ReadDir(filepath.Join(r.cfg.DataDir, keeperDir, "exits"))
-		return err == nil && len(list) == 0
+		return savedExits(t, r.cfg.DataDir) == 0
 	})
 }
 

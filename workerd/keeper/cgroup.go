@@ -181,7 +181,7 @@ func prepareCgroups(base, workerID string) (*cgroupTree, error) {
 	return tree, writeCgroup(tree.dir, cgroupSubtree, "+"+cgroupController)
 }
 
-// cgroupName maps a key to a directory name; it is as injective as exitStore.path. The prefix keeps
+// cgroupName maps a key to a directory name; a tilde cannot occur in a key, so no two keys share one. The prefix keeps
 // it apart from the kernel's own file names.
 func cgroupName(key string) string { return "x-" + strings.ReplaceAll(key, "/", "~") }
 

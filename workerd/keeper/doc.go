@@ -17,9 +17,10 @@
 //   - Nobody is signalled by a bare process id: a direct child only while it is not reaped (its id,
 //     and the group it leads, cannot be given to anybody else), everything else through a pidfd
 //     after its start time was checked once more.
-//   - An exit is reported when nothing of the key is left, and after it was written to disk.
+//   - An exit is reported when nothing of the key is left, and after it was written to a file that
+//     outlives the keeper.
 //
-// The package owns the protocol on the socket, the exit files, output files with rotation, and
+// The package owns the protocol on the socket, the file of exits, output files with rotation, and
 // cgroups of the children. It knows nothing of masters, apps or placements: a key is a string, and
 // what a process needs to know is in the environment the agent gives it. The variables that tie a
 // process to its key (HEARTH_WORKER_ID and either HEARTH_APP_ID with HEARTH_EXECUTOR_ID or

@@ -6,127 +6,168 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
+	"maps"
+	"slices"
+	"sync"
 
-	"github.com/hearthd/hearth/internal/atomicfile"
+	"github.com/hearthd/hearth/internal/recordlog"
 )
 
 const (
-	exitFileVersion = 1
-	exitFileSuffix  = ".json"
+	exitLogName   = "exits.log"
+	exitLogHeader = "hearth-keeper-exits 1\n"
 )
 
-// exitStore keeps one file per exit that the agent has not yet acknowledged with a Forget. Files
-// of different keys may be written and removed concurrently.
+func exitFormat() recordlog.Format {
+	return recordlog.Format{Header: exitLogHeader, Limit: maxExitBytes}
+}
+
+// exitStore keeps the exits that the agent has not yet acknowledged with a Forget, in one append-only
+// file. An exit is in the file when it is saved, so it survives this process and the agent's; on the
+// disk it is some milliseconds later, together with those of the same moment. A power cut in between
+// leaves an executor of which the leader says that it was lost with its machine, as it would have been
+// had it lived that much longer (ADR 0043). Its methods may be called concurrently.
 type exitStore struct {
-	dir   string
-	names *dirSync // nil: every save syncs the directory itself
+	path string
+
+	mu   sync.Mutex // guards what follows
+	log  *recordlog.Log
+	live map[string][]byte // records of exits by key, for a rewrite
 }
 
-func newExitStore(dir string) exitStore {
-	return exitStore{dir: dir, names: &dirSync{call: func() error { return atomicfile.SyncDir(dir) }}}
+// exitRecord is one record: an exit, or the key of one that is forgotten.
+type exitRecord struct {
+	Exit      *Entry `json:"exit,omitempty"`
+	Forgotten string `json:"forgotten,omitempty"`
 }
 
-type exitFile struct {
-	Version int   `json:"version"`
-	Entry   Entry `json:"entry"`
+func newExitStore(path string) *exitStore {
+	return &exitStore{path: path, live: make(map[string][]byte)}
 }
 
-// path maps a key to its file; a tilde cannot occur in a key, so no two keys share one.
-func (s exitStore) path(key string) string {
-	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "~")+exitFileSuffix)
-}
-
-// save makes the exit of e durable: it is on disk, under its name, when save returns nil.
-func (s exitStore) save(e Entry) error {
-	b, err := json.Marshal(exitFile{Version: exitFileVersion, Entry: e})
+// load reads what earlier keepers have saved and opens the file. note says what was wrong with it, ""
+// if nothing was.
+func (s *exitStore) load() (entries []Entry, note string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(map[string]Entry)
+	note, err = recordlog.Read(s.path, exitFormat(), func(payload []byte) error {
+		r, err := decodeExit(payload)
+		if err != nil {
+			return err
+		}
+		if r.Exit == nil {
+			delete(found, r.Forgotten)
+			return nil
+		}
+		found[r.Exit.Key] = *r.Exit
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("encode exit of %s: %w", e.Key, err)
+		return nil, "", fmt.Errorf("exits of an earlier keeper: %w", err)
 	}
-	b = append(b, '\n')
-	if s.names == nil {
-		err = atomicfile.Write(s.path(e.Key), b, 0o600)
-	} else if err = atomicfile.WriteUnnamed(s.path(e.Key), b, 0o600); err == nil {
-		err = s.names.sync()
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		e := found[key]
+		if s.live[key], err = encodeExit(exitRecord{Exit: &e}); err != nil {
+			return nil, "", err
+		}
+		entries = append(entries, e)
 	}
+	if s.log, err = recordlog.Create(s.path, exitFormat(), s.records()...); err != nil {
+		return nil, "", fmt.Errorf("open file of exits: %w", err)
+	}
+	return entries, note, nil
+}
+
+// records returns those of a file that is as short as can be; mu is held.
+func (s *exitStore) records() [][]byte {
+	out := make([][]byte, 0, len(s.live))
+	for _, key := range slices.Sorted(maps.Keys(s.live)) {
+		out = append(out, s.live[key])
+	}
+	return out
+}
+
+// save makes the exit of e outlive this process. It may be repeated.
+func (s *exitStore) save(e Entry) error {
+	record, err := encodeExit(exitRecord{Exit: &e})
 	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[e.Key] = record
+	if err := s.write(record); err != nil {
 		return fmt.Errorf("write exit of %s: %w", e.Key, err)
 	}
 	return nil
 }
 
-// forget removes the exit of key; that there is none is no error. The removal need not be durable:
-// an exit that comes back is reported and forgotten once more.
-func (s exitStore) forget(key string) error {
-	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// forget drops the exit of key; that there is none is no error. If that does not reach the disk, the
+// exit comes back with the next keeper and is reported and forgotten once more.
+func (s *exitStore) forget(key string) error {
+	record, err := encodeExit(exitRecord{Forgotten: key})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.live[key]; !known {
+		return nil
+	}
+	delete(s.live, key)
+	if err := s.write(record); err != nil {
 		return fmt.Errorf("forget exit of %s: %w", key, err)
 	}
 	return nil
 }
 
-// load creates the directory if need be and returns all saved exits. Files that cannot be read are
-// left where they are and listed in bad.
-func (s exitStore) load() (entries []Entry, bad []error, err error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("create exit directory: %w", err)
+// write appends a record whose effect on live has been made, or rewrites the file if that is due; mu
+// is held.
+func (s *exitStore) write(record []byte) error {
+	if s.log == nil {
+		return errors.New("the file of exits is not open")
 	}
-	files, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read exit directory: %w", err)
+	_, records, broken := s.log.Size()
+	if broken || (records >= compactMinRecords && records >= compactGarbage*len(s.live)) {
+		return s.log.Rewrite(s.records()...)
 	}
-	for _, f := range files {
-		path := filepath.Join(s.dir, f.Name())
-		if strings.HasSuffix(f.Name(), atomicfile.TempSuffix) {
-			_ = os.Remove(path) // a write that was cut short and never counted
-			continue
-		}
-		if !strings.HasSuffix(f.Name(), exitFileSuffix) || !f.Type().IsRegular() {
-			continue
-		}
-		e, err := readExitFile(path)
-		if err == nil && s.path(e.Key) != path {
-			err = fmt.Errorf("it is of key %q", e.Key)
-		}
-		if err != nil {
-			bad = append(bad, fmt.Errorf("exit file %s: %w", path, err))
-			continue
-		}
-		entries = append(entries, e)
-	}
-	return entries, bad, nil
+	return s.log.Append(record)
 }
 
-func readExitFile(path string) (Entry, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Entry{}, err
+// close brings everything to the disk. Idempotent.
+func (s *exitStore) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log == nil {
+		return nil
 	}
-	if info.Size() > maxExitFileBytes {
-		return Entry{}, fmt.Errorf("larger than %d bytes", maxExitFileBytes)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return Entry{}, err
-	}
-	return decodeExit(b)
+	err := s.log.Close()
+	s.log = nil
+	return err
 }
 
-func decodeExit(b []byte) (Entry, error) {
-	var f exitFile
-	if err := decodeStrict(b, &f); err != nil {
-		return Entry{}, err
+func encodeExit(r exitRecord) ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode exit: %w", err)
 	}
-	if f.Version != exitFileVersion {
-		return Entry{}, fmt.Errorf("version %d, want %d", f.Version, exitFileVersion)
+	return b, nil
+}
+
+// decodeExit reads one record.
+func decodeExit(b []byte) (r exitRecord, err error) {
+	if err := decodeStrict(b, &r); err != nil {
+		return r, err
 	}
-	if err := checkKey(f.Entry.Key); err != nil {
-		return Entry{}, err
+	if (r.Exit == nil) == (r.Forgotten == "") {
+		return r, errors.New("neither an exit nor a forgotten key, or both")
 	}
-	if f.Entry.State != StateExited || f.Entry.Exit == nil {
-		return Entry{}, errors.New("not of an exit")
+	if r.Exit == nil {
+		return r, checkKey(r.Forgotten)
 	}
-	return f.Entry, nil
+	if r.Exit.State != StateExited || r.Exit.Exit == nil {
+		return r, errors.New("not of an exit")
+	}
+	return r, checkKey(r.Exit.Key)
 }

@@ -265,7 +265,7 @@ func (s *Server) forget(key string) error {
 	}
 	if err := s.exits.forget(key); err != nil {
 		// It comes back with the next keeper and is then reported and forgotten once more.
-		s.log.Warn("exit file stays", "key", key, "err", err)
+		s.log.Warn("exit not forgotten on disk", "key", key, "err", err)
 	}
 	return nil
 }

@@ -29,7 +29,9 @@ const (
 	listPageEntries    = 1_000 // entries of one List answer, far below MaxFrameBytes
 	maxQueuedReplies   = 64    // answers not yet read by the agent before its requests wait
 	maxUnknownConns    = 8     // connections that have not said hello
-	maxExitFileBytes   = 64 << 10
+	maxExitBytes       = 64 << 10 // of the record of one exit
+	compactMinRecords  = 4096     // records of exits before the file is rewritten
+	compactGarbage     = 4        // and then when there are this many times as many as exits
 	maxEnvironBytes    = 4 << 20 // of /proc/PID/environ read in search of markers
 	maxQueuedCalls     = 256     // requests of a client not yet written
 	maxExtraGroups     = 64

@@ -267,9 +267,8 @@ func TestOfTwoHundredQuickProcessesNoneIsLost(t *testing.T) {
 		key := fmt.Sprintf("a/%d", i)
 		diff(t, key, r.exits[key].Exit.Code, i%100)
 	}
-	files, err := os.ReadDir(filepath.Join(r.dir, "exits"))
-	if err != nil || len(files) != count {
-		t.Errorf("%d exit files, %v, want %d", len(files), err, count)
+	if saved, note := savedExits(t, r.dir); len(saved) != count || note != "" {
+		t.Errorf("%d exits are written, note %q, want %d", len(saved), note, count)
 	}
 	for i := range count {
 		if err := r.c.Forget(r.ctx(), fmt.Sprintf("a/%d", i)); err != nil {

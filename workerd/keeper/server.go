@@ -20,7 +20,7 @@ import (
 
 // Config describes a keeper.
 type Config struct {
-	// StateDir holds socket, lock and exit files. It is created with mode 0700 if need be.
+	// StateDir holds socket, lock and the file of exits. It is created with mode 0700 if need be.
 	StateDir string
 	// WorkerID is the worker all children belong to.
 	WorkerID string
@@ -88,7 +88,7 @@ func Main(ctx context.Context, cfg Config) error {
 type Server struct {
 	cfg    Config
 	log    hclog.Logger
-	exits  exitStore
+	exits  *exitStore
 	table  *procTable
 	cgroup *cgroupTree // nil when memory limits are not enforced
 	info   Info
@@ -141,7 +141,7 @@ func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
 	return &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
-		exits:   newExitStore(filepath.Join(cfg.StateDir, "exits")),
+		exits:   newExitStore(filepath.Join(cfg.StateDir, exitLogName)),
 		table:   newProcTable(),
 		spawn:   spawn,
 		entries: make(map[string]*entry),
@@ -168,6 +168,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	defer func() { _ = lock.Close() }()
 	defer func() { _ = s.devNil.Close() }()
+	defer func() {
+		if err := s.exits.close(); err != nil {
+			s.log.Error("exits are not on disk", "err", err)
+		}
+	}()
 	listener, err := unixsocket.Listen(SocketPath(s.cfg.StateDir))
 	if err != nil {
 		return err
@@ -242,12 +247,12 @@ func (s *Server) prepare(ctx context.Context) (lock *os.File, err error) {
 }
 
 func (s *Server) loadExits() error {
-	exited, bad, err := s.exits.load()
+	exited, note, err := s.exits.load()
 	if err != nil {
 		return err
 	}
-	for _, err := range bad {
-		s.log.Warn("exit file ignored", "err", err)
+	if note != "" {
+		s.log.Warn("file of exits", "note", note)
 	}
 	for _, e := range exited {
 		s.entries[e.Key] = loadedEntry(e)

@@ -247,7 +247,7 @@ func (s *Server) record(e *entry) {
 
 	err := s.exits.save(view)
 	if err != nil {
-		s.log.Error("exit is not on disk", "key", e.key, "err", err)
+		s.log.Error("exit is not written", "key", e.key, "err", err)
 	}
 	s.boundOwnLog() // each process adds lines to it
 	s.mu.Lock()

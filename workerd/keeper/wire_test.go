@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -234,32 +233,3 @@ func TestListHasEveryEntryInPages(t *testing.T) {
 	diff(t, "entries", got, want)
 }
 
-func TestATornExitFileIsLeftAlone(t *testing.T) {
-	store := exitStore{dir: filepath.Join(t.TempDir(), "exits")}
-	if _, _, err := store.load(); err != nil {
-		t.Fatal(err)
-	}
-	good := Entry{Key: "a/0", State: StateExited, Exit: &Exit{Code: 3, Time: time.Unix(1, 0).UTC()}}
-	if err := store.save(good); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		"b~0.json":     `{"version":1,"entry":{"key":"b/0","sta`,
-		"c~0.json":     `{"version":9,"entry":{"key":"c/0","state":"exited","proc":{},"exit":{}}}`,
-		"d~0.json":     `{"version":1,"entry":{"key":"a/0","state":"exited","proc":{},"exit":{}}}`,
-		"e~0.json":     `{"version":1,"entry":{"key":"e/0","state":"running","proc":{}}}`,
-		"f~0.json.tmp": `{`,
-	} {
-		if err := os.WriteFile(filepath.Join(store.dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	entries, bad, err := store.load()
-	if err != nil || len(bad) != 4 {
-		t.Errorf("bad files: %v, %v, want 4", bad, err)
-	}
-	diff(t, "entries", entries, []Entry{good})
-	if _, err := os.Stat(filepath.Join(store.dir, "f~0.json.tmp")); err == nil {
-		t.Error("an unfinished file stays")
-	}
-}
