@@ -135,7 +135,8 @@ func (s *Server) closeConns() {
 func (s *Server) serveConn(a *agentConn) {
 	var writer sync.WaitGroup
 	writer.Go(a.writeLoop)
-	err := s.readRequests(a)
+	var starts sync.WaitGroup
+	err := s.readRequests(a, &starts)
 	clean := err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 	if !clean {
 		s.log.Warn("agent connection ends", "err", err)
@@ -146,10 +147,14 @@ func (s *Server) serveConn(a *agentConn) {
 	// An answer to a refused hello is still wanted; after garbage nothing is.
 	a.close(clean)
 	s.detach(a)
+	starts.Wait()
 	writer.Wait()
 }
 
-func (s *Server) readRequests(a *agentConn) error {
+// readRequests answers requests in their order, except that a start is answered when its process
+// runs: a few of them are made at the same time, so that one opens its files while another one is
+// forked. Its key is taken before the next request is read, so a kill that follows finds it.
+func (s *Server) readRequests(a *agentConn, starts *sync.WaitGroup) error {
 	if err := unixsocket.CheckPeer(a.c); err != nil {
 		return err
 	}
@@ -166,6 +171,7 @@ func (s *Server) readRequests(a *agentConn) error {
 		a.send(refusal(first.ID, err))
 		return nil
 	}
+	slots := make(chan struct{}, parallelStarts())
 	for a.awaitRoom() {
 		req, err := readRequest(a.c)
 		if err != nil {
@@ -174,7 +180,20 @@ func (s *Server) readRequests(a *agentConn) error {
 		if req.Hello != nil {
 			return errors.New("second hello on one connection")
 		}
-		a.send(s.handle(req))
+		if req.Start == nil {
+			a.send(s.handle(req))
+			continue
+		}
+		e, err := s.take(req.Start)
+		if err != nil {
+			a.send(refusal(req.ID, err))
+			continue
+		}
+		slots <- struct{}{}
+		starts.Go(func() {
+			defer func() { <-slots }()
+			a.send(s.started(e, req))
+		})
 	}
 	return nil
 }

@@ -13,14 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle carries out one request and returns its answer. It takes milliseconds: whatever takes
+// handle carries out one request that is no start and returns its answer. It takes milliseconds: whatever takes
 // longer is reported by an event.
 func (s *Server) handle(req *request) *reply {
 	rep := &reply{ID: req.ID}
 	var err error
 	switch {
-	case req.Start != nil:
-		rep.Start, err = s.start(req.Start)
 	case req.Kill != nil:
 		err = s.handleKill(req.Kill)
 	case req.Signal != nil:
@@ -42,15 +40,25 @@ func (s *Server) handle(req *request) *reply {
 	return rep
 }
 
-// start makes a process and returns once its program runs.
-func (s *Server) start(req *StartRequest) (*Started, error) {
+// take checks a start and takes its key.
+func (s *Server) take(req *StartRequest) (*entry, error) {
 	if err := checkStart(req, s.cfg.WorkerID); err != nil {
 		return nil, err
 	}
-	e, err := s.reserve(req)
+	return s.reserve(req)
+}
+
+// started makes the process of an entry that is taken and returns the answer to its start.
+func (s *Server) started(e *entry, req *request) *reply {
+	p, err := s.start(e, req.Start)
 	if err != nil {
-		return nil, err
+		return refusal(req.ID, err)
 	}
+	return &reply{ID: req.ID, Start: p}
+}
+
+// start makes a process and returns once its program runs.
+func (s *Server) start(e *entry, req *StartRequest) (*Started, error) {
 	spec, err := s.equip(e, req)
 	if err == nil {
 		err = s.launch(e, spec)
@@ -93,14 +101,12 @@ func (s *Server) reserve(req *StartRequest) (*entry, error) {
 	case len(s.entries) >= MaxEntries:
 		return nil, &Error{ReasonTooMany, fmt.Sprintf("%d keys are running or not forgotten", len(s.entries))}
 	}
-	for _, other := range s.entries {
-		if other.state != StateExited && other.id == id {
-			return nil, invalid("%s: its environment names the same executor or driver as %s", req.Key, other.key)
-		}
+	if other := s.byID[id]; other != nil {
+		return nil, invalid("%s: its environment names the same executor or driver as %s", req.Key, other.key)
 	}
 	e := newEntry(req.Key, id)
 	e.leased = req.Leased
-	s.entries[req.Key] = e
+	s.entries[req.Key], s.byID[id] = e, e
 	s.active.Add(1)
 	return e, nil
 }
@@ -115,6 +121,7 @@ func (s *Server) abandon(e *entry) {
 	}
 	s.mu.Lock()
 	delete(s.entries, e.key)
+	delete(s.byID, e.id)
 	s.mu.Unlock()
 	s.active.Done()
 }

@@ -2,7 +2,10 @@
 
 package keeper
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // Limits of the protocol and of what one keeper looks after.
 const (
@@ -26,14 +29,14 @@ const (
 	// DefaultLogBytes is the size at which the keeper's own log is rotated; one older file is kept.
 	DefaultLogBytes = 8 << 20
 
-	listPageEntries    = 1_000 // entries of one List answer, far below MaxFrameBytes
-	maxQueuedReplies   = 64    // answers not yet read by the agent before its requests wait
-	maxUnknownConns    = 8     // connections that have not said hello
+	listPageEntries    = 1_000    // entries of one List answer, far below MaxFrameBytes
+	maxQueuedReplies   = 64       // answers not yet read by the agent before its requests wait
+	maxUnknownConns    = 8        // connections that have not said hello
 	maxExitBytes       = 64 << 10 // of the record of one exit
 	compactMinRecords  = 4096     // records of exits before the file is rewritten
 	compactGarbage     = 4        // and then when there are this many times as many as exits
-	maxEnvironBytes    = 4 << 20 // of /proc/PID/environ read in search of markers
-	maxQueuedCalls     = 256     // requests of a client not yet written
+	maxEnvironBytes    = 4 << 20  // of /proc/PID/environ read in search of markers
+	maxQueuedCalls     = 256      // requests of a client not yet written
 	maxExtraGroups     = 64
 	copyBufferBytes    = 32 << 10
 	maxCgroupDepth     = 8
@@ -78,3 +81,7 @@ const (
 	leasePoll       = 100 * time.Millisecond // how late a lease may end because the machine was suspended
 	leaseIdle       = time.Hour              // nothing is leased, or all that is has been dealt with
 )
+
+// parallelStarts is how many processes are made ready at the same time: about as many as there are
+// cores, beyond which each only waits longer.
+func parallelStarts() int { return max(2, runtime.GOMAXPROCS(0)) }

@@ -102,7 +102,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	byPID   map[int]*entry // direct children that are not reaped
+	byPID   map[int]*entry      // direct children that are not reaped
+	byID    map[identity]*entry // that have not exited
 	owned   map[procID]*entry
 	reaped  chan struct{} // closed and replaced when a child was reaped
 	closing bool
@@ -146,6 +147,7 @@ func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
 		spawn:   spawn,
 		entries: make(map[string]*entry),
 		byPID:   make(map[int]*entry),
+		byID:    make(map[identity]*entry),
 		owned:   make(map[procID]*entry),
 		reaped:  make(chan struct{}),
 		conns:   make(map[*agentConn]struct{}),

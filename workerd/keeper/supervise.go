@@ -254,6 +254,7 @@ func (s *Server) record(e *entry) {
 	defer s.mu.Unlock()
 	e.state, e.exit, e.unsaved = StateExited, view.Exit, err != nil
 	e.streams, e.cgroup = nil, nil
+	delete(s.byID, e.id)
 	for id, owner := range s.owned {
 		if owner == e {
 			delete(s.owned, id)

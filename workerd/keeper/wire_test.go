@@ -232,4 +232,3 @@ func TestListHasEveryEntryInPages(t *testing.T) {
 	}
 	diff(t, "entries", got, want)
 }
-
