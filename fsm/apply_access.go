@@ -168,7 +168,7 @@ func (t *tx) addAudit(l *model.AuditLine) {
 		t.dropAudit(key)
 	}
 	for t.audit.n > model.MaxAudit {
-		key, _, ok := t.audit.root().Minimum()
+		key, ok := t.audit.first()
 		if !ok {
 			return
 		}

@@ -143,6 +143,7 @@ func (t *tx) setTargets(c *replogv1.Command, p *replogv1.SetTargets) Result {
 		}
 	}
 	app := t.editApp(a.Number)
+	app.Profiles, app.Targets = maps.Clone(app.Profiles), maps.Clone(app.Targets)
 	maps.Copy(app.Profiles, added)
 	changed := len(added) > 0
 	for _, n := range p.GetTotals() {

@@ -121,22 +121,52 @@ func (t *tx) killDrivers(c *replogv1.Command, p *replogv1.KillDrivers) Result {
 	return Result{}
 }
 
-// stopDriver ends a driver that waits, and has the process of another one ended.
+// expireDrivers ends drivers that have been there for longer than they may.
+func (t *tx) expireDrivers(c *replogv1.Command, p *replogv1.ExpireDrivers) Result {
+	for _, id := range p.GetDrivers() {
+		d, ok := t.findDriver(model.DriverID(id))
+		if !ok || d.State.Terminal() || d.State == model.DriverKilling || !d.Overtime(t.tick) {
+			continue // it ended, or is about to, before the leader's word came here
+		}
+		t.auditLine(c, "expire driver", string(d.ID))
+		t.halt(d, model.DriverFailed, exitTimedOut, fmt.Sprintf("ran longer than %s", model.FormatMilli(d.Spec.MaxRuntimeMilli)))
+	}
+	return Result{}
+}
+
+// stopDriver ends a driver on somebody's word.
 func (t *tx) stopDriver(c *replogv1.Command, d *model.Driver, reason string) {
 	if reason == "" {
 		reason = "killed"
 	}
-	own := t.editDriver(d.Number)
 	t.auditLine(c, "kill driver", string(d.ID))
+	t.halt(d, model.DriverKilled, exitKilled, reason)
+}
+
+// halt ends a driver that waits as end, and has the process of another one ended;
+// once that is gone the driver is what the exit code of its work says: see
+// haltedAs.
+func (t *tx) halt(d *model.Driver, end model.DriverState, exitCode int, reason string) {
+	own := t.editDriver(d.Number)
 	e, running := t.executors.get(attemptKey(d.Number, model.ExecutorID(d.Attempt)))
 	if !running {
-		t.concludeDriver(own, model.DriverKilled, exitKilled, reason)
+		t.concludeDriver(own, end, exitCode, reason)
 		return
 	}
+	own.ExitCode = exitCode
 	t.setDriver(own, model.DriverKilling, reason)
 	if e.State.Live() {
 		t.moveAttempt(own, e.ID, model.ExecutorKilling, reason)
 	}
+}
+
+// haltedAs is what a driver in KILLING becomes when its process is gone without an
+// exit code of 0.
+func haltedAs(d *model.Driver) (model.DriverState, int) {
+	if d.ExitCode == exitTimedOut {
+		return model.DriverFailed, exitTimedOut
+	}
+	return model.DriverKilled, exitKilled
 }
 
 // killAttempts is killExecutors for the present attempt of a driver: what the

@@ -148,11 +148,11 @@ func (t *tx) takeInventory(id model.WorkerID, p *replogv1.RegisterWorker) {
 func (t *tx) unfinishedOn(id model.WorkerID) []*model.Executor {
 	prefix := workerPrefix(id)
 	var out []*model.Executor
-	t.byWorker.root().WalkPrefix(prefix, func(k []byte, _ struct{}) bool {
-		if e, ok := t.executors.get(k[len(prefix):]); ok {
+	t.byWorker.walkPrefix(prefix, func(k string, _ struct{}) bool {
+		if e, ok := t.executors.get([]byte(k[len(prefix):])); ok {
 			out = append(out, e)
 		}
-		return false
+		return true
 	})
 	return out
 }

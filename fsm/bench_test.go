@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hearthd/hearth/model"
@@ -139,4 +140,56 @@ func BenchmarkSchedulableWorkers(b *testing.B) {
 			b.Fatal(n)
 		}
 	}
+}
+
+// BenchmarkApplyPlaced takes applications of one executor on two workers through
+// their lives, 64 at a time: an entry that registers them, one that places them,
+// one of reports that they were started and one that they have ended.
+func BenchmarkApplyPlaced(b *testing.B) {
+	const batch = 64
+	w := benchWorld(b, 2, 1<<14)
+	w.index = w.v().Index()
+	spec := commandSpec(1, 1, model.RestartNever)
+	spec.Completions = 1
+	spec.Command.Env = []string{"P=" + strings.Repeat("x", 200)}
+	b.ReportAllocs()
+	seq, n := uint64(0), 0
+	for b.Loop() {
+		b.StopTimer()
+		var regs []*replogv1.Command
+		for i := range batch {
+			regs = append(regs, withID(regApp(spec), fmt.Sprintf("0123456789abcdef-%08d", n+i), w.index))
+		}
+		var places []*replogv1.Placement
+		var started, done []*replogv1.ExecutorReport
+		for i := range batch {
+			app := model.AppIDFor(startWall, uint64(n+i+1))
+			p := placement(app, fmt.Sprintf("w%d", i%2), 1, 1)
+			p.MemoryMib = int64(spec.Profile.MemoryMiB)
+			places = append(places, p)
+			started = append(started, &replogv1.ExecutorReport{App: string(app), State: string(model.ExecutorLaunching), ExitCode: -1, Pid: 1})
+			done = append(done, &replogv1.ExecutorReport{App: string(app), State: string(model.ExecutorExited)})
+		}
+		half := func(all []*replogv1.ExecutorReport, i int) (out []*replogv1.ExecutorReport) {
+			for j := i; j < len(all); j += 2 {
+				out = append(out, all[j])
+			}
+			return out
+		}
+		seq += 2
+		entries := [][]byte{
+			encoded(b, regs...), encoded(b, place(places...)),
+			encoded(b, report("w0", 1, seq-1, half(started, 0)...), report("w1", 1, seq-1, half(started, 1)...)),
+			encoded(b, report("w0", 1, seq, half(done, 0)...), report("w1", 1, seq, half(done, 1)...)),
+		}
+		b.StartTimer()
+		for _, entry := range entries {
+			w.applied(entry)
+		}
+		n += batch
+	}
+	if left := w.v().CountExecutors(); left != 0 || w.v().CountActive() != 0 {
+		b.Fatalf("%d executors of %d applications have not ended", left, w.v().CountActive())
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/executor")
 }

@@ -9,6 +9,7 @@ import (
 func DriverSpecToProto(s model.DriverSpec) *replogv1.DriverSpec {
 	p := &replogv1.DriverSpec{
 		Name: s.Name, User: s.User, Profile: ProfileToProto(s.Profile()), Supervise: s.Supervise, Disconnect: string(s.Disconnect),
+		MaxRuntimeMilli: s.MaxRuntimeMilli,
 		Command: &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir},
 	}
 	for _, f := range s.Files {
@@ -25,7 +26,7 @@ func DriverSpecFromProto(p *replogv1.DriverSpec) model.DriverSpec {
 	size, c := ProfileFromProto(p.GetProfile()), p.GetCommand()
 	s := model.DriverSpec{
 		Name: p.GetName(), User: p.GetUser(), Cores: size.Cores, MemoryMiB: size.MemoryMiB, Resources: size.Resources,
-		Supervise: p.GetSupervise(), Disconnect: model.DisconnectPolicy(p.GetDisconnect()),
+		Supervise: p.GetSupervise(), Disconnect: model.DisconnectPolicy(p.GetDisconnect()), MaxRuntimeMilli: p.GetMaxRuntimeMilli(),
 		Command: model.Command{Argv: c.GetArgv(), Env: c.GetEnv(), Dir: c.GetDir()},
 	}
 	for _, f := range p.GetFiles() {

@@ -193,7 +193,8 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	case e.State == model.ExecutorExited: // even if a kill was asked for
 		t.concludeDriver(d, model.DriverFinished, 0, "exit code 0")
 	case d.State == model.DriverKilling:
-		t.concludeDriver(d, model.DriverKilled, exitKilled, d.Reason)
+		end, code := haltedAs(d)
+		t.concludeDriver(d, end, code, d.Reason)
 	case e.Leaving && d.Spec.Supervise: // its worker is drained
 		t.relaunch(d, e, t.tick)
 	case e.Cause == model.CauseKill:
@@ -277,12 +278,18 @@ func (t *tx) concludeDriver(d *model.Driver, state model.DriverState, exitCode i
 
 // linkApp notes that an application which has not ended belongs to a driver.
 func (t *tx) linkApp(a *model.App) {
+	if a.Spec.Driver == "" {
+		return
+	}
 	if n, err := a.Spec.Driver.Number(); err == nil && !a.State.Terminal() {
 		t.byDriver.put(byDriverKey(n, a.Number), a.Number)
 	}
 }
 
 func (t *tx) unlinkApp(a *model.App) {
+	if a.Spec.Driver == "" {
+		return
+	}
 	if n, err := a.Spec.Driver.Number(); err == nil {
 		t.byDriver.remove(byDriverKey(n, a.Number))
 	}
@@ -291,9 +298,9 @@ func (t *tx) unlinkApp(a *model.App) {
 // endAppsOf ends what attempts of a driver have registered and not finished.
 func (t *tx) endAppsOf(d *model.Driver, state model.AppState, exitCode int, reason string) {
 	var open []uint64
-	t.byDriver.root().WalkPrefix(numKey(d.Number), func(_ []byte, app uint64) bool {
+	t.byDriver.walkPrefix(numKey(d.Number), func(_ string, app uint64) bool {
 		open = append(open, app)
-		return false
+		return true
 	})
 	for _, n := range open {
 		if a, ok := t.apps.get(numKey(n)); ok && !a.State.Terminal() {

@@ -390,7 +390,7 @@ func TestRepeatedSubmissionOfADriverGivesTheFirstOne(t *testing.T) {
 	}
 	// … for as long as its record lives, although the request is forgotten.
 	w.f.cur.Load().requests = newTable[remembered]()
-	if n, ok := w.v().s.driverReq.tree.Get([]byte("submit-1")); !ok || n == 0 {
+	if n, ok := w.v().s.driverReq.tree.get([]byte("submit-1")); !ok || n == 0 {
 		t.Error("the driver is not found by its request")
 	}
 }

@@ -23,7 +23,7 @@ func fullDriverSpec() model.DriverSpec {
 	s.Command.Env, s.Command.Dir = []string{"A=b"}, "/srv"
 	s.Files = []model.File{{Name: "conf/job.hcl", Mode: 0o600, Data: []byte("x")}}
 	s.Artifacts = []model.Artifact{{URL: "https://example.org/driver", SHA256: strings.Repeat("ab", 32), Name: "driver", Executable: true}}
-	s.Disconnect = model.DisconnectSingleton
+	s.Disconnect, s.MaxRuntimeMilli = model.DisconnectSingleton, 3_600_000
 	return s
 }
 
@@ -51,6 +51,14 @@ func killDriver(d model.DriverID) *replogv1.Command {
 
 func killDrivers() *replogv1.Command {
 	return &replogv1.Command{Principal: "ann", Kind: &replogv1.Command_KillDrivers{KillDrivers: &replogv1.KillDrivers{Reason: "by ann"}}}
+}
+
+func expireDrivers(ids ...model.DriverID) *replogv1.Command {
+	p := &replogv1.ExpireDrivers{}
+	for _, id := range ids {
+		p.Drivers = append(p.Drivers, string(id))
+	}
+	return &replogv1.Command{Kind: &replogv1.Command_ExpireDrivers{ExpireDrivers: p}}
 }
 
 func (w *world) driver(id model.DriverID) *model.Driver {

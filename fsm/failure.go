@@ -106,11 +106,10 @@ func (t *tx) exclude(a *model.App, e *model.Executor) {
 // could hold one of its executors if it were empty.
 func (t *tx) elsewhere(a *model.App, p model.Profile) bool {
 	found := false
-	t.workers.root().Walk(func(_ []byte, en *entry[model.Worker]) bool {
-		w := en.rec
+	t.workers.walk(nil, func(w *model.Worker) bool {
 		found = schedulable(w) && !excluded(a, w.ID, t.tick) && model.HasLabels(w, a.Spec.Require) &&
 			model.Fits(model.FreeOf(w.Offer, model.Usage{}), max(1, p.Cores), p.MemoryMiB, p.Resources)
-		return found
+		return !found
 	})
 	return found
 }
@@ -133,9 +132,9 @@ func backoff(failures []model.Failure) (pause, since int64) {
 
 func (t *tx) anyRunning(a *model.App) bool {
 	found := false
-	t.executors.root().WalkPrefix(numKey(a.Number), func(_ []byte, e *entry[model.Executor]) bool {
-		found = e.rec.State == model.ExecutorRunning
-		return found
+	t.executors.walk(numKey(a.Number), func(e *model.Executor) bool {
+		found = e.State == model.ExecutorRunning
+		return !found
 	})
 	return found
 }
@@ -157,11 +156,11 @@ func (t *tx) stableSince(a *model.App) int64 {
 		return 0
 	}
 	var since int64
-	t.executors.root().WalkPrefix(numKey(a.Number), func(_ []byte, e *entry[model.Executor]) bool {
-		if e.rec.State == model.ExecutorRunning {
-			since = max(since, stableAt(e.rec, t.tick))
+	t.executors.walk(numKey(a.Number), func(e *model.Executor) bool {
+		if e.State == model.ExecutorRunning {
+			since = max(since, stableAt(e, t.tick))
 		}
-		return false
+		return true
 	})
 	return since
 }

@@ -78,6 +78,13 @@ func (h *hasher) sum(tag tableTag, m proto.Message) Hash {
 		// snapshot; guessing here would hide it.
 		buf = append(h.buf[:0], err.Error()...)
 	}
+	return h.digest(buf)
+}
+
+// begin is an encoding by hand; digest ends it.
+func (h *hasher) begin(tag tableTag) recordBytes { return append(h.buf[:0], byte(tag)) }
+
+func (h *hasher) digest(buf []byte) Hash {
 	h.buf = buf
 	d := sha256.Sum256(buf)
 	return Hash{hi: binary.BigEndian.Uint64(d[:8]), lo: binary.BigEndian.Uint64(d[8:16])}
@@ -95,17 +102,37 @@ func (h *hasher) offer(w *model.Worker) Hash {
 
 // app leaves out the specification and the ended executors for the same
 // reason. Both can be big.
-func (h *hasher) app(a *model.App) Hash { return h.sum(tagApp, appBookToProto(a)) }
+func (h *hasher) app(a *model.App) Hash {
+	b := h.begin(tagApp)
+	b.app(a)
+	return h.digest(b)
+}
 
 func (h *hasher) spec(a *model.App) Hash {
 	return h.sum(tagSpec, &replogv1.App{Id: string(a.ID), Spec: SpecToProto(a.Spec)})
 }
 
-func (h *hasher) executor(e *model.Executor) Hash { return h.sum(tagExecutor, executorToProto(e)) }
+func (h *hasher) executor(e *model.Executor) Hash { return h.process(tagExecutor, e) }
 
-func (h *hasher) finished(e *model.Executor) Hash   { return h.sum(tagFinished, executorToProto(e)) }
-func (h *hasher) request(r *remembered) Hash        { return h.sum(tagRequest, requestToProto(r)) }
-func (h *hasher) auditLine(l *model.AuditLine) Hash { return h.sum(tagAudit, auditToProto(l)) }
+func (h *hasher) finished(e *model.Executor) Hash { return h.process(tagFinished, e) }
+
+func (h *hasher) process(tag tableTag, e *model.Executor) Hash {
+	b := h.begin(tag)
+	b.executor(e)
+	return h.digest(b)
+}
+
+func (h *hasher) request(r *remembered) Hash {
+	b := h.begin(tagRequest)
+	b.request(r)
+	return h.digest(b)
+}
+
+func (h *hasher) auditLine(l *model.AuditLine) Hash {
+	b := h.begin(tagAudit)
+	b.auditLine(l)
+	return h.digest(b)
+}
 
 func (h *hasher) token(t *model.Token) Hash { return h.sum(tagToken, tokenToProto(t)) }
 

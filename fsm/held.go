@@ -45,7 +45,7 @@ func (t *tx) recountHeld() {
 
 // heldCores is what the index says of a key.
 func (s *state) heldCores(key string) int {
-	n, _ := s.held.tree.Get([]byte(key))
+	n, _ := s.held.tree.get([]byte(key))
 	return n
 }
 
@@ -79,9 +79,9 @@ func (c *checker) checkHeld() {
 		})
 	}
 	got := map[string]int{}
-	c.s.held.tree.Root().Walk(func(k []byte, n int) bool {
-		got[string(k)] = n
-		return false
+	c.s.held.tree.walk(func(k string, n int) bool {
+		got[k] = n
+		return true
 	})
 	if !maps.Equal(got, want) {
 		c.bad("queues and users hold %v by the book, %v by their applications", got, want)

@@ -63,11 +63,11 @@ func (c *checker) checkWorkers() {
 		charge(books[e.Worker], e)
 		return true
 	})
-	c.s.usage.tree.Root().Walk(func(k []byte, u *model.Usage) bool {
+	c.s.usage.tree.walk(func(k string, u *model.Usage) bool {
 		if books[model.WorkerID(k)] == nil {
 			c.bad("worker %s: a book for nothing: %+v", k, *u)
 		}
-		return false
+		return true
 	})
 	for _, id := range slices.Sorted(maps.Keys(books)) {
 		if _, ok := c.s.worker(id); !ok {
@@ -188,17 +188,17 @@ func (c *checker) checkFinished(a *model.App) {
 }
 
 func (c *checker) checkExecutors() {
-	c.s.executors.tree.Root().Walk(func(k []byte, en *entry[model.Executor]) bool {
-		e := en.rec
+	c.s.executors.tree.walk(func(key string, en *entry[model.Executor]) bool {
+		k, e := []byte(key), en.rec
 		if model.IsDriver(e.App) {
 			c.checkAttempt(k, e)
-			return false
+			return true
 		}
 		a, ok := c.s.app(e.App)
 		switch {
 		case !ok:
 			c.bad("executor %s: its application does not exist", e.Ref())
-			return false
+			return true
 		case !bytes.Equal(k, executorKey(a.Number, e.ID)) || e.ID < 0 || e.ID >= a.NextExecutor:
 			c.bad("executor %s: is out of place; the next id is %d", e.Ref(), a.NextExecutor)
 		case !slices.Contains(model.ExecutorStates(), e.State) || e.State.Terminal():
@@ -216,10 +216,10 @@ func (c *checker) checkExecutors() {
 		if w, found := c.s.worker(e.Worker); found && e.Incarnation > w.Incarnation {
 			c.bad("executor %s: of incarnation %d of a worker in %d", e.Ref(), e.Incarnation, w.Incarnation)
 		}
-		if _, found := c.s.byWorker.tree.Get(byWorkerKey(e.Worker, k)); !found {
+		if _, found := c.s.byWorker.tree.get(byWorkerKey(e.Worker, k)); !found {
 			c.bad("executor %s: is missing from the index of worker %s", e.Ref(), e.Worker)
 		}
-		return false
+		return true
 	})
 	if c.s.byWorker.n != c.s.executors.n {
 		c.bad("%d executors, %d in the index by worker", c.s.executors.n, c.s.byWorker.n)
@@ -231,17 +231,17 @@ func (c *checker) checkRequests() {
 		c.bad("%d requests remembered, %d in order, the limit is %d", c.s.requests.n, c.s.reqOrder.n, model.MaxRemembered)
 	}
 	var last uint64
-	c.s.reqOrder.tree.Root().Walk(func(_ []byte, id string) bool {
+	c.s.reqOrder.tree.walk(func(_, id string) bool {
 		r, ok := c.s.requests.get([]byte(id))
 		if !ok {
 			c.bad("request %s: in order but not remembered", id)
-			return false
+			return true
 		}
 		if r.index < last || r.index > c.s.index || len(r.result) > model.MaxRememberedBytes {
 			c.bad("request %s: applied at index %d after %d, with a result of %d bytes", id, r.index, last, len(r.result))
 		}
 		last = r.index
-		return false
+		return true
 	})
 }
 
@@ -250,7 +250,7 @@ func (c *checker) checkIndexes() {
 	c.s.apps.walk(nil, func(a *model.App) bool {
 		if a.RequestID != "" {
 			reqs++
-			if n, ok := c.s.byReq.tree.Get([]byte(a.RequestID)); !ok || n != a.Number {
+			if n, ok := c.s.byReq.tree.get([]byte(a.RequestID)); !ok || n != a.Number {
 				c.bad("application %s: is not found by its request", a.ID)
 			}
 		}
@@ -258,12 +258,12 @@ func (c *checker) checkIndexes() {
 			return true
 		}
 		ended++
-		if _, ok := c.s.ended.tree.Get(endedKey(a)); !ok {
+		if _, ok := c.s.ended.tree.get(endedKey(a)); !ok {
 			c.bad("application %s: is missing from the ended ones", a.ID)
 		}
 		if a.CoresGranted == 0 {
 			idle++
-			if _, ok := c.s.idle.tree.Get(endedKey(a)); !ok {
+			if _, ok := c.s.idle.tree.get(endedKey(a)); !ok {
 				c.bad("application %s: is missing from the ended ones without executors", a.ID)
 			}
 		}
@@ -272,7 +272,7 @@ func (c *checker) checkIndexes() {
 	c.s.workers.walk(nil, func(w *model.Worker) bool {
 		if w.State.Gone() {
 			gone++
-			if _, ok := c.s.gone.tree.Get(goneKey(w)); !ok {
+			if _, ok := c.s.gone.tree.get(goneKey(w)); !ok {
 				c.bad("worker %s: is missing from the gone ones", w.ID)
 			}
 		}

@@ -15,7 +15,7 @@ func (c *checker) checkDrivers() {
 		c.checkDriver(d, e, present)
 		if d.RequestID != "" {
 			reqs++
-			if n, ok := c.s.driverReq.tree.Get([]byte(d.RequestID)); !ok || n != d.Number {
+			if n, ok := c.s.driverReq.tree.get([]byte(d.RequestID)); !ok || n != d.Number {
 				c.bad("driver %s: is not found by its request", d.ID)
 			}
 		}
@@ -25,12 +25,12 @@ func (c *checker) checkDrivers() {
 		switch {
 		case d.State.Queued():
 			waiting++
-			if _, ok := c.s.waiting.tree.Get(numKey(d.Number)); !ok {
+			if _, ok := c.s.waiting.tree.get(numKey(d.Number)); !ok {
 				c.bad("driver %s: is missing from the queue", d.ID)
 			}
 		case d.State.Terminal():
 			ended++
-			if _, ok := c.s.endedDrivers.tree.Get(endedDriverKey(d)); !ok {
+			if _, ok := c.s.endedDrivers.tree.get(endedDriverKey(d)); !ok {
 				c.bad("driver %s: is missing from the ended ones", d.ID)
 			}
 		}
@@ -100,7 +100,7 @@ func (c *checker) checkAttempt(k []byte, e *model.Executor) {
 	if w, found := c.s.worker(e.Worker); found && e.Incarnation > w.Incarnation {
 		c.bad("attempt %s: of incarnation %d of a worker in %d", e.Ref(), e.Incarnation, w.Incarnation)
 	}
-	if _, found := c.s.byWorker.tree.Get(byWorkerKey(e.Worker, k)); !found {
+	if _, found := c.s.byWorker.tree.get(byWorkerKey(e.Worker, k)); !found {
 		c.bad("attempt %s: is missing from the index of worker %s", e.Ref(), e.Worker)
 	}
 }
@@ -114,7 +114,7 @@ func (c *checker) checkDriverApps() {
 			return true
 		}
 		linked++
-		if _, ok := c.s.byDriver.tree.Get(byDriverKey(n, a.Number)); !ok {
+		if _, ok := c.s.byDriver.tree.get(byDriverKey(n, a.Number)); !ok {
 			c.bad("application %s: is missing from those of driver %s", a.ID, a.Spec.Driver)
 		}
 		if d, ok := c.s.driver(a.Spec.Driver); !ok || d.State.Terminal() || a.Spec.Attempt != d.Attempt {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/hearthd/hearth/model"
@@ -302,19 +303,21 @@ func (t *tx) endExecutor(a *model.App, id model.ExecutorID, how ending) {
 // keeping them.
 func (t *tx) trimFinished(a *model.App, limit int) {
 	drop := len(a.Finished) - limit
-	for i := range drop {
-		t.hash.sub(t.hasher.finished(a.Finished[i]))
-		a.FinishedCount[a.Finished[i].Cause]++
+	if drop <= 0 {
+		return
 	}
-	if drop > 0 {
-		a.Finished = slices.Delete(a.Finished, 0, drop)
+	a.FinishedCount = maps.Clone(a.FinishedCount)
+	for _, e := range a.Finished[:drop] {
+		t.hash.sub(t.hasher.finished(e))
+		a.FinishedCount[e.Cause]++
 	}
+	a.Finished = slices.Clone(a.Finished[drop:])
 }
 
 // addApp inserts a new application.
 func (t *tx) addApp(a *model.App) {
 	t.apps.insert(numKey(a.Number), a)
-	t.hash.add(t.hasher.spec(a))
+	t.apps.fix(numKey(a.Number), t.hasher.spec(a))
 	if a.RequestID != "" {
 		t.byReq.put([]byte(a.RequestID), a.Number)
 	}
@@ -364,7 +367,6 @@ func (t *tx) forgetApp(a *model.App) {
 	if a.RequestID != "" {
 		t.byReq.remove([]byte(a.RequestID))
 	}
-	t.hash.sub(t.hasher.spec(a))
 	for _, e := range a.Finished {
 		t.hash.sub(t.hasher.finished(e))
 	}

@@ -144,11 +144,11 @@ func (f *frameWriter) records(s *state) {
 		return f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Driver{Driver: driverToProto(d)}})
 	})
 	s.executors.walk(nil, f.executor)
-	s.reqOrder.tree.Root().Walk(func(_ []byte, id string) bool {
+	s.reqOrder.tree.walk(func(_, id string) bool {
 		if r, ok := s.requests.get([]byte(id)); ok {
 			f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Request{Request: requestToProto(r)}})
 		}
-		return f.err != nil
+		return f.err == nil
 	})
 	s.audit.walk(nil, func(l *model.AuditLine) bool {
 		return f.record(&replogv1.SnapshotRecord{Kind: &replogv1.SnapshotRecord_Audit{Audit: auditToProto(l)}})

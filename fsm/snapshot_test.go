@@ -36,11 +36,11 @@ func dump(v *View) map[string]any {
 	var executors []*model.Executor
 	v.AllExecutors(func(e *model.Executor) bool { executors = append(executors, e); return true })
 	var requests []*replogv1.RememberedRequest
-	v.s.reqOrder.tree.Root().Walk(func(_ []byte, id string) bool {
+	v.s.reqOrder.tree.walk(func(_, id string) bool {
 		if r, ok := v.s.requests.get([]byte(id)); ok {
 			requests = append(requests, requestToProto(r))
 		}
-		return false
+		return true
 	})
 	out["masters"], out["workers"], out["usage"], out["apps"] = masters, workers, usage, apps
 	var tokens []*model.Token

@@ -124,7 +124,7 @@ func (s *state) app(id model.AppID) (*model.App, bool) {
 func (s *state) worker(id model.WorkerID) (*model.Worker, bool) { return s.workers.get([]byte(id)) }
 
 func (s *state) used(id model.WorkerID) model.Usage {
-	u, ok := s.usage.tree.Get([]byte(id))
+	u, ok := s.usage.tree.get([]byte(id))
 	if !ok {
 		return model.Usage{}
 	}
@@ -134,8 +134,8 @@ func (s *state) used(id model.WorkerID) model.Usage {
 // walkWorker visits the unfinished executors on a worker, by app and id.
 func (s *state) walkWorker(id model.WorkerID, visit func(*model.Executor) bool) {
 	prefix := workerPrefix(id)
-	s.byWorker.tree.Root().WalkPrefix(prefix, func(k []byte, _ struct{}) bool {
-		e, ok := s.executors.get(k[len(prefix):])
-		return ok && !visit(e)
+	s.byWorker.tree.walkPrefix(prefix, func(k string, _ struct{}) bool {
+		e, ok := s.executors.get([]byte(k[len(prefix):]))
+		return !ok || visit(e)
 	})
 }

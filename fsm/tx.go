@@ -2,7 +2,9 @@ package fsm
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -73,7 +75,7 @@ func begin(s *state, index, batch uint64) *tx {
 	}
 	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: t.hasher.master}
 	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: cloneWorker, hash: t.hasher.worker}
-	t.apps = tableTx[model.App]{base: s.apps, n: s.apps.n, batch: batch, total: &t.hash, clone: (*model.App).Clone, hash: t.hasher.app}
+	t.apps = tableTx[model.App]{base: s.apps, n: s.apps.n, batch: batch, total: &t.hash, clone: cloneApp, hash: t.hasher.app}
 	t.executors = tableTx[model.Executor]{base: s.executors, n: s.executors.n, batch: batch, total: &t.hash, clone: (*model.Executor).Clone, hash: t.hasher.executor}
 	t.requests = tableTx[remembered]{base: s.requests, n: s.requests.n, batch: batch, total: &t.hash, hash: t.hasher.request}
 	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: t.hasher.auditLine}
@@ -86,6 +88,17 @@ func begin(s *state, index, batch uint64) *tx {
 // never changed.
 func cloneWorker(w *model.Worker) *model.Worker {
 	c := *w
+	return &c
+}
+
+// cloneApp shares with the original what hardly ever changes: who changes its
+// profiles, targets, or counts of the ended clones them first. What is appended
+// to the list of the ended goes elsewhere.
+func cloneApp(a *model.App) *model.App {
+	c := *a
+	c.Live = maps.Clone(a.Live)
+	c.Failures, c.Excluded = slices.Clone(a.Failures), slices.Clone(a.Excluded)
+	c.Finished = slices.Clip(a.Finished)
 	return &c
 }
 
@@ -204,6 +217,8 @@ func (t *tx) dispatch(c *replogv1.Command) Result {
 		return t.killDriver(c, k.KillDriver)
 	case *replogv1.Command_KillDrivers:
 		return t.killDrivers(c, k.KillDrivers)
+	case *replogv1.Command_ExpireDrivers:
+		return t.expireDrivers(c, k.ExpireDrivers)
 	}
 	// A kind that is generated but not handled here: a test keeps the two in
 	// step.

@@ -66,16 +66,10 @@ func (v *View) CountActive() int { return v.s.apps.n - v.s.ended.n }
 // EndedApps visits the ended applications that are kept, the newest first,
 // until visit returns false.
 func (v *View) EndedApps(visit func(*model.App) bool) {
-	it := v.s.ended.tree.Root().ReverseIterator()
-	for {
-		_, n, ok := it.Previous()
-		if !ok {
-			return
-		}
-		if a, found := v.s.apps.get(numKey(n)); found && !visit(a) {
-			return
-		}
-	}
+	v.s.ended.tree.reverse(func(_ string, n uint64) bool {
+		a, found := v.s.apps.get(numKey(n))
+		return !found || visit(a)
+	})
 }
 
 // CountEnded counts the ended applications that are kept.
@@ -96,7 +90,7 @@ func (v *View) AppByPrefix(prefix string) []model.AppID {
 
 // AppByRequest finds the application that a request id registered.
 func (v *View) AppByRequest(id string) (*model.App, bool) {
-	n, ok := v.s.byReq.tree.Get([]byte(id))
+	n, ok := v.s.byReq.tree.get([]byte(id))
 	if !ok {
 		return nil, false
 	}
@@ -153,14 +147,13 @@ func (v *View) Audit(limit int) []model.AuditLine {
 		limit = v.s.audit.n
 	}
 	out := make([]model.AuditLine, 0, limit)
-	it := v.s.audit.tree.Root().ReverseIterator()
-	for len(out) < limit {
-		_, e, ok := it.Previous()
-		if !ok {
-			break
+	v.s.audit.tree.reverse(func(_ string, e *entry[model.AuditLine]) bool {
+		if len(out) == limit {
+			return false
 		}
 		out = append(out, *e.rec)
-	}
+		return true
+	})
 	return out
 }
 

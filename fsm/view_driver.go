@@ -25,16 +25,10 @@ func (v *View) CountEndedDrivers() int { return v.s.endedDrivers.n }
 // EndedDrivers visits the ended drivers that are kept, the newest first, until
 // visit returns false.
 func (v *View) EndedDrivers(visit func(*model.Driver) bool) {
-	it := v.s.endedDrivers.tree.Root().ReverseIterator()
-	for {
-		_, n, ok := it.Previous()
-		if !ok {
-			return
-		}
-		if d, found := v.s.drivers.get(numKey(n)); found && !visit(d) {
-			return
-		}
-	}
+	v.s.endedDrivers.tree.reverse(func(_ string, n uint64) bool {
+		d, found := v.s.drivers.get(numKey(n))
+		return !found || visit(d)
+	})
 }
 
 // QueuedDrivers visits the drivers that wait for a worker, in the order of the
@@ -71,9 +65,9 @@ func (v *View) DriverApps(id model.DriverID, visit func(*model.App) bool) {
 	if !ok {
 		return
 	}
-	v.s.byDriver.tree.Root().WalkPrefix(numKey(d.Number), func(_ []byte, n uint64) bool {
+	v.s.byDriver.tree.walkPrefix(numKey(d.Number), func(_ string, n uint64) bool {
 		a, found := v.s.apps.get(numKey(n))
-		return found && !visit(a)
+		return !found || visit(a)
 	})
 }
 
@@ -108,9 +102,9 @@ func (v *Scheduling) nextDriverWake() int64 {
 }
 
 func (s *state) queuedDrivers(visit func(*model.Driver) bool) {
-	s.waiting.tree.Root().Walk(func(k []byte, _ struct{}) bool {
-		d, ok := s.drivers.get(k)
-		return ok && !visit(d)
+	s.waiting.tree.walk(func(k string, _ struct{}) bool {
+		d, ok := s.drivers.get([]byte(k))
+		return !ok || visit(d)
 	})
 }
 
@@ -124,3 +118,16 @@ func (v *View) AttemptAt(ref model.ExecutorRef) (*model.Executor, bool) { return
 // process may still run: its worker is silent, and takes it along when it is heard
 // before the next attempt (readopt).
 func (v *View) MayComeBack(d *model.Driver) bool { return mayComeBack(d) }
+
+// OvertimeDrivers lists the drivers that have been there for longer than they may at
+// a point of the cluster clock, and of which nobody has asked the end yet.
+func (v *View) OvertimeDrivers(tick int64) []model.DriverID {
+	var out []model.DriverID
+	v.ActiveDrivers(func(d *model.Driver) bool {
+		if d.State != model.DriverKilling && d.Overtime(tick) {
+			out = append(out, d.ID)
+		}
+		return true
+	})
+	return out
+}
