@@ -18,7 +18,8 @@ import (
 // have waited for BacklogTimeout more executors are asked for: one, then two, four
 // and so on every SustainedTimeout, never more than the calls need. An executor
 // without a call for IdleTimeout is ended. It only asks: the cluster gives what it
-// has.
+// has. All numbers are those of one profile, the program's own, or another one from
+// its first call on.
 type Dynamic struct {
 	// Min and Max bound what is asked for; Max 0 = no bound. Initial is what is
 	// asked for at the start; 0 = Min.
@@ -199,9 +200,10 @@ func (a *allocator) grow(needed, there int) {
 // runAllocation keeps the number of executors at what the load needs until ctx
 // ends.
 func (a *App) runAllocation(ctx context.Context, cfg Dynamic) {
-	al := newAllocator(cfg, a.program.ExecutorCores/max(1, a.program.CoresPerTask))
-	asked := cfg.Initial
-	ends := &endings{drv: a.drv, log: a.log, sent: make(map[model.ExecutorID]time.Time)}
+	allocations := map[int]*allocation{model.ProfileDefault: {
+		app: a, asked: cfg.Initial, allocator: newAllocator(cfg, a.program.ExecutorCores/max(1, a.program.CoresPerTask)),
+	}}
+	ends := &endings{drv: a.drv, log: a.log, idle: cfg.IdleTimeout, sent: make(map[model.ExecutorID]time.Time)}
 	tick := time.NewTicker(allocationInterval)
 	defer tick.Stop()
 	for {
@@ -210,43 +212,66 @@ func (a *App) runAllocation(ctx context.Context, cfg Dynamic) {
 			return
 		case <-tick.C:
 		}
-		l, err := a.drv.load(ctx)
+		loads, err := a.drv.loads(ctx)
 		if err != nil {
 			return // the driver has ended
 		}
-		remove := al.decide(l, time.Now())
-		// First what is wanted, then who goes: a kill alone would be made good.
-		if al.target != asked {
-			if err := a.tryTarget(ctx, al.target); err != nil {
-				a.log.Warn("the number of executors is not changed yet", "want", al.target, "err", err)
-				continue
+		var remove []model.ExecutorID
+		for profile, l := range loads {
+			if allocations[profile] == nil {
+				allocations[profile] = &allocation{app: a, profile: profile, allocator: newAllocator(cfg, 1)}
 			}
-			a.log.Debug("asked for executors", "executors", al.target, "waiting", l.waiting, "running", l.running)
-			asked = al.target
+			remove = append(remove, allocations[profile].follow(ctx, l)...)
 		}
-		ends.end(ctx, al, remove)
+		ends.end(ctx, remove, func(id model.ExecutorID) {
+			for _, al := range allocations {
+				delete(al.leaving, id)
+			}
+		})
 	}
 }
 
-func (a *App) tryTarget(ctx context.Context, n int) error {
+// allocation is the dynamic allocation of one profile.
+type allocation struct {
+	*allocator
+	app     *App
+	profile int
+	asked   int
+}
+
+// follow asks for what a load needs and returns the executors that are to go.
+func (al *allocation) follow(ctx context.Context, l *load) []model.ExecutorID {
+	remove := al.decide(*l, time.Now())
+	if al.target == al.asked {
+		return remove
+	}
+	// First what is wanted, then who goes: a kill alone would be made good.
 	ctx, cancel := context.WithTimeout(ctx, allocationTimeout)
 	defer cancel()
-	return a.drv.setTarget(ctx, n)
+	log := al.app.log.With("profile", al.profile)
+	if err := al.app.drv.setTarget(ctx, al.profile, al.target); err != nil {
+		log.Warn("the number of executors is not changed yet", "want", al.target, "err", err)
+		return nil
+	}
+	log.Debug("asked for executors", "executors", al.target, "waiting", l.waiting, "running", l.running)
+	al.asked = al.target
+	return remove
 }
 
 // endings ends idle executors.
 type endings struct {
 	drv  *Driver
 	log  hclog.Logger
+	idle time.Duration                  // Dynamic.IdleTimeout
 	sent map[model.ExecutorID]time.Time // when the leader was told last
 }
 
 // end tells the leader of executors that are to go. One that has got a call
 // meanwhile stays.
-func (e *endings) end(ctx context.Context, al *allocator, ids []model.ExecutorID) {
+func (e *endings) end(ctx context.Context, ids []model.ExecutorID, stays func(model.ExecutorID)) {
 	retired, busy := e.drv.retire(ctx, ids)
 	for _, id := range busy {
-		delete(al.leaving, id)
+		stays(id)
 	}
 	var due []model.ExecutorID
 	now := time.Now()
@@ -266,7 +291,7 @@ func (e *endings) end(ctx context.Context, al *allocator, ids []model.ExecutorID
 	ctx, cancel := context.WithTimeout(ctx, allocationTimeout)
 	defer cancel()
 	err := e.drv.cfg.Client.KillExecutors(ctx, rpc.KillExecutorsRequest{
-		App: e.drv.App(), Executors: due, Reason: fmt.Sprintf("idle for %s: dynamic allocation gives it back", al.cfg.IdleTimeout),
+		App: e.drv.App(), Executors: due, Reason: fmt.Sprintf("idle for %s: dynamic allocation gives it back", e.idle),
 	})
 	if err != nil {
 		e.log.Warn("idle executors are not ended yet", "executors", due, "err", err)
@@ -278,14 +303,24 @@ func (e *endings) end(ctx context.Context, al *allocator, ids []model.ExecutorID
 	}
 }
 
-// load reads how much there is to do.
-func (d *Driver) load(ctx context.Context) (out load, err error) {
-	err = d.call(ctx, func(l *loop) {
-		out.executors = l.executors()
-		out.waiting = l.waiting()
-		for _, e := range out.executors {
-			out.running += min(e.Running, e.Slots)
-			out.waiting += max(0, e.Running-e.Slots) // queued there
+// loads reads how much there is to do for executors of each profile that has had a
+// call, and for the default one.
+func (d *Driver) loads(ctx context.Context) (map[int]*load, error) {
+	out := make(map[int]*load)
+	err := d.call(ctx, func(l *loop) {
+		for _, ln := range l.lanes {
+			if ln.used || ln.profile == model.ProfileDefault {
+				out[ln.profile] = &load{waiting: ln.waiting()}
+			}
+		}
+		for _, e := range l.executors() {
+			of := out[e.Profile]
+			if of == nil {
+				continue
+			}
+			of.executors = append(of.executors, e)
+			of.running += min(e.Running, e.Slots)
+			of.waiting += max(0, e.Running-e.Slots) // queued there
 		}
 	})
 	return out, err

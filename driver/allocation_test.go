@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -177,13 +178,23 @@ func TestADynamicAllocationThatMakesNoSenseIsRefused(t *testing.T) {
 // SetTargets grants what is asked for, if the test has said how.
 func (c *cluster) SetTargets(_ context.Context, _ rpc.CallInfo, req rpc.SetTargetsRequest) error {
 	c.mu.Lock()
-	grant := c.grant
+	grant, sized := c.grant, c.sized
+	if c.targets == nil {
+		c.targets, c.profiles = make(map[int]int), make(map[int]model.Profile)
+	}
+	maps.Copy(c.targets, req.Totals)
+	maps.Copy(c.profiles, req.Profiles)
 	c.mu.Unlock()
 	if req.App != testApp || req.Token != testToken {
 		return model.ErrUnauthenticated
 	}
-	if grant != nil {
-		grant(req.Totals[model.ProfileDefault])
+	if n, ok := req.Totals[model.ProfileDefault]; grant != nil && ok {
+		grant(n)
+	}
+	if sized != nil {
+		for profile, n := range req.Totals {
+			sized(profile, n)
+		}
 	}
 	return nil
 }

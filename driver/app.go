@@ -24,6 +24,10 @@ type App struct {
 	mu    sync.Mutex
 	open  map[*pendingCall]struct{} // without a reply
 	ended error                     // why nothing is submitted any more
+
+	profiling   sync.Mutex // guards profiles; held while the cluster is asked
+	profiles    []*Profile
+	lastProfile int // of the numbers that were tried
 }
 
 // newApp makes the application of a driver that is about to run.
@@ -51,15 +55,16 @@ func (a *App) SetExecutors(ctx context.Context, n int) error {
 	if a.program.Dynamic != nil {
 		return fmt.Errorf("set executors: %w: Program.Dynamic decides how many there are", model.ErrConflict)
 	}
-	return a.drv.setTarget(ctx, n)
+	return a.drv.setTarget(ctx, model.ProfileDefault, n)
 }
 
 // ExecutorRequest is how many executors there should be of each size.
 type ExecutorRequest struct {
-	// Totals are absolute numbers by profile; profiles that are not named keep
-	// theirs. Profile 0 is the size that the program asks for at the start.
+	// Totals are absolute numbers by profile, up to MaxProfile; profiles that are not
+	// named keep theirs. Profile 0 is the size that the program asks for at the start.
 	Totals map[int]int
-	// Profiles are further sizes, by numbers of the program's choice from 1 on.
+	// Profiles are further sizes, by numbers of the program's choice from 1 on;
+	// NewProfile makes its own choice, so use one or the other.
 	// One never changes; naming it again with the same size changes nothing. Cores
 	// and memory that are 0 are those of profile 0, resources are its own alone
 	// (spark-standalone 1.G).
@@ -97,22 +102,16 @@ func (d *Driver) RequestExecutors(ctx context.Context, req ExecutorRequest) erro
 	if err != nil {
 		return fmt.Errorf("request executors of %s: %w", app.App, err)
 	}
-	return nil
+	return d.call(ctx, func(l *loop) {
+		for profile, n := range req.Totals {
+			l.lane(profile).asked = n
+		}
+	})
 }
 
-// setTarget asks for a number of executors.
-func (d *Driver) setTarget(ctx context.Context, n int) error {
-	app := d.app.Load()
-	if app == nil {
-		return fmt.Errorf("set executors: %w: the application is not registered", model.ErrConflict)
-	}
-	err := d.cfg.Client.SetTargets(ctx, rpc.SetTargetsRequest{
-		App: app.App, Token: app.Token, Totals: map[int]int{model.ProfileDefault: n},
-	})
-	if err != nil {
-		return fmt.Errorf("ask for %d executors: %w", n, err)
-	}
-	return nil
+// setTarget asks for a number of executors of one profile.
+func (d *Driver) setTarget(ctx context.Context, profile, n int) error {
+	return d.RequestExecutors(ctx, ExecutorRequest{Totals: map[int]int{profile: n}})
 }
 
 // route takes every result to its call until the driver has ended. Nothing in it

@@ -19,6 +19,7 @@ type callOptions struct {
 	retry    *Retry
 	locality func(index int) Locality
 	ahead    int
+	profile  *Profile
 }
 
 // WithTimeout ends each try of a call that takes longer.
@@ -52,7 +53,7 @@ func makeOptions(opts []Option) callOptions {
 
 // task makes the task of one call.
 func (o *callOptions) task(function string, arg []byte, index int) Task {
-	t := Task{Function: function, Argument: arg, Timeout: o.timeout}
+	t := Task{Function: function, Argument: arg, Timeout: o.timeout, Profile: o.profile.Number()}
 	if o.locality != nil {
 		if l := o.locality(index); !l.empty() {
 			t.Near = &l

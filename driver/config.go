@@ -58,7 +58,8 @@ type Config struct {
 	Observer func(Event)
 	Logger   hclog.Logger // nil = silent
 
-	plain bool // tests serve executors without TLS
+	plain   bool // tests serve executors without TLS
+	dynamic bool // Program.Dynamic decides how many executors there are
 }
 
 // Spill names one long output stream.

@@ -21,11 +21,14 @@ func (l *loop) decommission() {
 	if len(leave) == 0 {
 		return
 	}
-	others := false
+	others := make(map[*lane]bool)
 	for _, m := range l.order {
-		others = others || !m.decommissioning() && !m.leaving() && !m.suspect && !m.retired
+		if !m.decommissioning() && !m.leaving() && !m.suspect && !m.retired {
+			others[m.lane] = true
+		}
 	}
 	for _, m := range leave {
+		others := others[m.lane]
 		m.spared = !others
 		if others && m.count == 0 && !m.retired {
 			m.retired = true

@@ -165,8 +165,8 @@ func (d *Driver) App() model.AppID {
 }
 
 // Submit queues a task and returns its number; tasks start in the order of
-// their submission. It blocks while MaxQueued tasks wait, until ctx ends or the
-// driver has ended.
+// their submission. It blocks while MaxQueued tasks of its profile wait, until ctx
+// ends or the driver has ended.
 func (d *Driver) Submit(ctx context.Context, t Task) (model.TaskID, error) {
 	if err := t.check(); err != nil {
 		return 0, err

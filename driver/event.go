@@ -27,6 +27,9 @@ const (
 	EventExecutorEnded EventKind = "executor-ended"
 	// EventTaskRerun: a task was lost with its executor and runs again.
 	EventTaskRerun EventKind = "task-rerun"
+	// EventProfileWaits: Tasks wait for executors of Profile, and none has been there
+	// for a while; Reason says why.
+	EventProfileWaits EventKind = "profile-waits"
 )
 
 // Event is one thing that happened.
@@ -39,7 +42,8 @@ type Event struct {
 	Host     string
 	Task     model.TaskID // of task events
 	Attempt  int          // the new attempt
-	Tasks    int          // how many tasks were lost with the executor
+	Tasks    int          // how many tasks were lost with the executor, or wait
+	Profile  int          // EventProfileWaits
 	Ready    bool         // EventExecutorEnded: it had been ready
 	Reason   string
 }
@@ -94,4 +98,5 @@ type ExecutorInfo struct {
 	State   ExecutorState
 	Slots   int // tasks at once
 	Running int // tasks held now
+	Profile int // its size; 0 = the program's own
 }

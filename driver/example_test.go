@@ -155,6 +155,34 @@ func ExampleDynamic() {
 	// Output: at most 5
 }
 
+// Some calls need larger executors than the others.
+func ExampleApp_NewProfile() {
+	setup := func(p *driver.Program) {
+		p.ExecutorCores = 2
+		cores := driver.Register(p, "cores", func(ctx context.Context, _ string) (int, error) {
+			return driver.Executor(ctx).Cores, nil
+		})
+		p.Run(func(ctx context.Context, app *driver.App) error {
+			large, err := app.NewProfile(ctx, driver.ProfileSpec{Cores: 8, MemoryMiB: 4096, CoresPerTask: 8})
+			if err != nil {
+				return err
+			}
+			if err := large.SetExecutors(ctx, 1); err != nil {
+				return err
+			}
+			small, err := driver.Map(ctx, app, cores, []string{"prepare", "prepare"})
+			if err != nil {
+				return err
+			}
+			big, err := driver.Call(ctx, app, cores, "train", driver.WithProfile(large))
+			fmt.Println(small, big)
+			return err
+		})
+	}
+	onCluster(setup)
+	// Output: [2 2] 8
+}
+
 // onCluster runs a program on the cluster of the tests; a program of your own calls
 // driver.Main.
 func onCluster(setup func(*driver.Program), args ...string) {

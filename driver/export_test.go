@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/hearthd/hearth/model"
 )
 
 // RunOnTestCluster runs a program on two executors in this process, for examples,
@@ -15,6 +17,13 @@ func RunOnTestCluster(setup func(*Program), stdout, stderr io.Writer, args ...st
 	t := &exampleT{out: stderr}
 	defer t.end()
 	s := newSDK(t, setup)
+	started := model.ExecutorID(2)
+	s.sized = func(profile, n int) {
+		for range n {
+			s.startSized(started, s.profiles[profile].Cores, profile)
+			started++
+		}
+	}
 	code = s.run(context.Background(), []int{2, 2}, args...)
 	_, _ = s.stdout.WriteTo(stdout) // an example that says nothing fails by itself
 	_, _ = s.stderr.WriteTo(stderr)

@@ -12,6 +12,7 @@ import (
 
 // standardFlags are those of every program.
 type standardFlags struct {
+	set        *pflag.FlagSet
 	configFile string
 	name       string
 	executors  int
@@ -25,8 +26,9 @@ type standardFlags struct {
 	placing    *config.PlacingFlags
 }
 
-func bindStandard(fs *pflag.FlagSet) *standardFlags {
-	f := &standardFlags{}
+func bindStandard() *standardFlags {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := &standardFlags{set: fs}
 	config.BindClientFlags(fs)
 	fs.StringVar(&f.configFile, "config", "", "HCL file with a client {} block")
 	fs.StringVar(&f.name, "name", "", "name of the application (default: the program's)")
@@ -42,10 +44,25 @@ func bindStandard(fs *pflag.FlagSet) *standardFlags {
 	return f
 }
 
+// addTo adds the flags to those of the program itself. A name or letter that the
+// program uses stays the program's: one that was written before there was a
+// standard flag of that name goes on as it did.
+func (f *standardFlags) addTo(own *pflag.FlagSet) {
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil {
+			return
+		}
+		if flag.Shorthand != "" && own.ShorthandLookup(flag.Shorthand) != nil {
+			flag.Shorthand = ""
+		}
+		own.AddFlag(flag)
+	})
+}
+
 // apply puts what the command line asks for over what the program does.
 func (f *standardFlags) apply(p *Program) error {
 	set := func(to *int, from int, flag string) {
-		if p.flags.Changed(flag) {
+		if f.set.Changed(flag) {
 			*to = from
 		}
 	}

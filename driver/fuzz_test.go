@@ -167,8 +167,8 @@ func checkBooks(t *testing.T, l *loop) {
 	for _, m := range l.members {
 		busy += m.busy
 	}
-	if running != l.running || busy != running || queued != l.queue.size {
-		t.Errorf("running %d, busy %d, queued %d, counted %d and %d", running, busy, queued, l.running, l.queue.size)
+	if running != l.running || busy != running || queued != l.queued() {
+		t.Errorf("running %d, busy %d, queued %d, counted %d and %d", running, busy, queued, l.running, l.queued())
 	}
 	if len(l.order) != len(l.byConn) {
 		t.Errorf("%d executors in order, %d connected", len(l.order), len(l.byConn))

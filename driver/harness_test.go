@@ -49,6 +49,11 @@ type cluster struct {
 	headless bool
 	// grant, if set, is told the number of executors that is asked for.
 	grant func(n int)
+	// sized, if set, is told so of each profile that is named. targets and profiles
+	// are what was asked for last.
+	sized    func(profile, n int)
+	targets  map[int]int
+	profiles map[int]model.Profile
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -141,10 +146,12 @@ func (c *cluster) announce(e model.DriverExecutor) {
 	c.wakeLocked()
 }
 
-// place announces an executor with this many cores.
-func (c *cluster) place(id model.ExecutorID, cores int) {
+// place announces an executor with this many cores, placeSized one of a profile.
+func (c *cluster) place(id model.ExecutorID, cores int) { c.placeSized(id, cores, 0) }
+
+func (c *cluster) placeSized(id model.ExecutorID, cores, profile int) {
 	c.announce(model.DriverExecutor{
-		ID: id, Worker: "w", Host: fmt.Sprintf("host-%d", id), Cores: cores, MemoryMiB: 512,
+		Profile: profile, ID: id, Worker: "w", Host: fmt.Sprintf("host-%d", id), Cores: cores, MemoryMiB: 512,
 		State: model.ExecutorLaunching, Secret: secretOf(id), ExitCode: -1,
 	})
 }

@@ -11,34 +11,65 @@ import (
 // intake takes tasks from those who submit them, without a turn of the loop for
 // each. Safe for concurrent use.
 type intake struct {
-	mu     sync.Mutex
-	tasks  []*task // not yet seen by the loop
-	spare  []*task // the slice that the loop had last
-	last   model.TaskID
-	queued int           // tasks in the loop's queue
-	shut   bool          // nothing is taken any more
-	space  chan struct{} // closed when there may be room again; nil = nobody waits
+	mu    sync.Mutex
+	tasks []*task // not yet seen by the loop
+	spare []*task // the slice that the loop had last
+	last  model.TaskID
+	shut  bool // nothing is taken any more
+	// first is for the tasks of the default profile, others for the rest: those of
+	// one without executors must not keep out all.
+	first  intakeLane
+	others map[int]*intakeLane // by profile
 	wake   chan<- struct{}
 }
 
-// put numbers tasks, one after the other from first on, and takes as many as there
-// is room for. What it takes is the loop's.
-func (in *intake) put(tasks []task) (first model.TaskID, taken int, space <-chan struct{}) {
-	in.mu.Lock()
-	if !in.shut {
-		taken = max(0, min(len(tasks), MaxQueued-in.queued-len(in.tasks)))
+// intakeLane counts the tasks of one profile.
+type intakeLane struct {
+	fresh  int           // not yet seen by the loop
+	queued int           // in the loop's queue
+	space  chan struct{} // closed when there may be room again; nil = nobody waits
+}
+
+func (in *intake) lane(profile int) *intakeLane {
+	if profile == model.ProfileDefault {
+		return &in.first
 	}
+	ln := in.others[profile]
+	if ln == nil {
+		ln = new(intakeLane)
+		if in.others == nil {
+			in.others = make(map[int]*intakeLane)
+		}
+		in.others[profile] = ln
+	}
+	return ln
+}
+
+// put numbers tasks, one after the other from first on, and takes as many as there
+// is room for, all of the first one's profile. What it takes is the loop's. space
+// is nil if there is room for more.
+func (in *intake) put(tasks []task) (first model.TaskID, taken int, space <-chan struct{}) {
+	same := 1
+	for same < len(tasks) && tasks[same].profile == tasks[0].profile {
+		same++
+	}
+	in.mu.Lock()
+	ln := in.lane(tasks[0].profile)
+	if !in.shut {
+		taken = max(0, min(same, MaxQueued-ln.queued-ln.fresh))
+	}
+	ln.fresh += taken
 	first = in.last + 1
 	for i := range tasks[:taken] {
 		in.last++
 		tasks[i].spec.ID = in.last
 		in.tasks = append(in.tasks, &tasks[i])
 	}
-	if taken < len(tasks) {
-		if in.space == nil {
-			in.space = make(chan struct{})
+	if taken < same {
+		if ln.space == nil {
+			ln.space = make(chan struct{})
 		}
-		space = in.space
+		space = ln.space
 	}
 	in.mu.Unlock()
 	if taken > 0 {
@@ -54,19 +85,28 @@ func (in *intake) drain() []*task {
 	clear(in.spare)
 	out := in.tasks
 	in.tasks, in.spare = in.spare[:0], out
-	in.queued += len(out)
+	in.first.seen()
+	for _, ln := range in.others {
+		ln.seen()
+	}
 	return out
 }
 
-// left notes how many tasks wait in the loop's queue, and lets in as many as
+// seen notes that the loop has taken what is new.
+func (ln *intakeLane) seen() { ln.queued, ln.fresh = ln.queued+ln.fresh, 0 }
+
+// left notes how many tasks wait in the loop's queues, and lets in as many as
 // there is room for.
-func (in *intake) left(queued int) {
+func (in *intake) left(lanes []*lane) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.queued = queued
-	if in.space != nil && !in.shut && queued+len(in.tasks) < MaxQueued-MaxQueued/8 {
-		close(in.space)
-		in.space = nil
+	for _, of := range lanes {
+		ln := in.lane(of.profile)
+		ln.queued = of.waiting()
+		if ln.space != nil && !in.shut && ln.queued+ln.fresh < MaxQueued-MaxQueued/8 {
+			close(ln.space)
+			ln.space = nil
+		}
 	}
 }
 
@@ -92,6 +132,9 @@ func (d *Driver) submit(ctx context.Context, tasks []task, ids []model.TaskID) (
 			default:
 				return taken, nil
 			}
+		}
+		if space == nil {
+			continue // the next ones are of another profile
 		}
 		select {
 		case <-space:

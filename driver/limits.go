@@ -8,8 +8,8 @@ import (
 
 // Limits of one driver.
 const (
-	// MaxQueued bounds the tasks that wait for an executor; Submit blocks
-	// while there are that many.
+	// MaxQueued bounds the tasks that wait for an executor of one profile; Submit
+	// blocks while there are that many.
 	MaxQueued = 4096
 	// MaxUndelivered and MaxUndeliveredBytes bound results that the consumer
 	// has not taken yet: beyond either no further task is handed out.
@@ -55,6 +55,9 @@ const (
 	// MaxArgument bounds the argument of a function: what is larger is brought to
 	// the executors once, not with each task.
 	MaxArgument = model.MaxTaskBytes
+	// MaxProfile is the highest number of a profile that a task may name. The
+	// cluster keeps 256 profiles of an application, the default one among them.
+	MaxProfile = 1023
 	// MaxPlaces bounds where a task had better run.
 	MaxPlaces = 256
 	// MaxFunctions bounds the functions of a program.

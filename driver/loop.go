@@ -35,7 +35,7 @@ type loop struct {
 
 	tasks   table // without a result
 	rules   loadRules
-	queue   queue
+	lanes   []*lane   // what waits, by profile; the default one first
 	near    nearQueue // those that wait for an executor of their choice
 	running int
 	// ended are the results of this turn, touched the executors that have
@@ -55,7 +55,7 @@ type parked struct {
 }
 
 func newLoop(d *Driver, session confirmer) *loop {
-	return &loop{
+	l := &loop{
 		d: d, session: session,
 		kills:   newKillList(),
 		members: make(map[model.ExecutorID]*member),
@@ -63,6 +63,8 @@ func newLoop(d *Driver, session confirmer) *loop {
 		unknown: make(map[model.ExecutorID]time.Time),
 		tasks:   newTable(),
 	}
+	l.lane(model.ProfileDefault)
+	return l
 }
 
 // run handles one thing after the other until the driver is to end.
@@ -89,13 +91,14 @@ func (l *loop) run(ctx context.Context, sessionEnded, serverEnded <-chan error) 
 		case <-tick.C:
 			l.age(time.Now())
 			l.rebalance(time.Now())
+			l.starve(time.Now())
 			l.decommission()
 			for _, m := range l.order {
 				m.ackNow = len(m.acks) > 0
 				l.touch(m)
 			}
 		case <-l.near.wake():
-			l.queue.pushFront(l.near.expired(time.Now()))
+			l.pushFront(l.near.expired(time.Now()))
 		case err := <-sessionEnded:
 			if ended := l.readNews(); ended != nil {
 				return l.endedBy(*ended)
@@ -183,7 +186,7 @@ func (l *loop) endTurn() {
 	}
 	l.requeue()
 	l.dispatch()
-	l.d.intake.left(l.waiting())
+	l.d.intake.left(l.lanes)
 	for _, m := range l.touched {
 		m.touched = false
 		m.tell()
@@ -263,14 +266,14 @@ func (l *loop) portion(m *member) int {
 	if l.rules.bounded || l.near.size() > 0 {
 		return 1
 	}
-	return max(1, min(maxPortion, m.free(), l.queue.size/(2*len(l.order))))
+	return max(1, min(maxPortion, m.free(), m.lane.queue.size/(2*len(l.order))))
 }
 
 // idlest is the executor for the next task, nil if none should get one now.
 func (l *loop) idlest() *member {
 	var best *member
 	for _, m := range l.order {
-		if (best == nil || m.busy < best.busy) && m.worthwhile(l.queue.size) {
+		if (best == nil || m.busy < best.busy) && m.lane.queue.size > 0 && m.worthwhile(m.lane.queue.size) {
 			best = m
 		}
 	}
@@ -392,7 +395,7 @@ func (l *loop) executors() []ExecutorInfo {
 		m := l.members[id]
 		out = append(out, ExecutorInfo{
 			ID: id, Worker: m.info.Worker, Host: m.info.Host, PID: m.pid, Cores: m.info.Cores,
-			State: m.state(), Slots: m.slots, Running: m.count,
+			State: m.state(), Slots: m.slots, Running: m.count, Profile: m.lane.profile,
 		})
 	}
 	return out

@@ -124,8 +124,8 @@ func (l *loop) oneTable(t *testing.T, lost model.ExecutorID) {
 			t.Errorf("task %d is with executor %d, which is not in the table", id, task.at.info.ID)
 		}
 	}
-	if held+queued != l.tasks.size || queued != l.queue.size {
-		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", l.tasks.size, held, queued, l.queue.size)
+	if held+queued != l.tasks.size || queued != l.queued() {
+		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", l.tasks.size, held, queued, l.queued())
 	}
 }
 

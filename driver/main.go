@@ -164,7 +164,7 @@ func (d *program) run(ctx context.Context) (int, error) {
 	case err != nil:
 		return CodeUsage, err
 	}
-	conf, warnings, err := config.LoadClient(d.std.configFile, d.inv.Env, d.p.flags)
+	conf, warnings, err := config.LoadClient(d.std.configFile, d.inv.Env, d.std.set)
 	if err != nil {
 		return CodeUsage, err
 	}
@@ -253,7 +253,8 @@ func (d *program) describe(ctx context.Context, c *client.Client, masters []stri
 	program.Path = d.std.program
 	d.registered = make(chan struct{})
 	d.cfg = Config{
-		Client: c, Spec: d.spec(program), Listen: net.JoinHostPort(host, "0"), Advertise: d.std.advertise,
+		dynamic: d.dynamic != nil,
+		Client:  c, Spec: d.spec(program), Listen: net.JoinHostPort(host, "0"), Advertise: d.std.advertise,
 		CoresPerTask: p.CoresPerTask, Observer: d.observe, Logger: d.log.Named("driver"),
 	}
 	return exe, nil

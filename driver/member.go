@@ -10,6 +10,7 @@ import (
 // member is one executor in the table. Owned by the loop.
 type member struct {
 	info    model.DriverExecutor
+	lane    *lane
 	conn    *conn // nil: not connected
 	ready   bool  // has proven itself once
 	suspect bool
@@ -46,15 +47,15 @@ type member struct {
 	ackSize int
 }
 
-func newMember(info model.DriverExecutor, coresPerTask int, load *loadRules) *member {
-	m := &member{load: load, pace: -1}
-	m.update(info, coresPerTask)
+func newMember(info model.DriverExecutor, ln *lane, load *loadRules) *member {
+	m := &member{lane: ln, load: load, pace: -1}
+	m.update(info)
 	return m
 }
 
-func (m *member) update(info model.DriverExecutor, coresPerTask int) {
+func (m *member) update(info model.DriverExecutor) {
 	m.info = info
-	m.slots = min(info.Cores/coresPerTask, MaxSlots)
+	m.slots = min(info.Cores/m.lane.taskCores, MaxSlots)
 }
 
 // leaving reports whether the leader is ending the executor, or its worker is

@@ -35,14 +35,14 @@ func (l *loop) announced(e model.DriverExecutor) {
 		m.info.State = e.State
 		l.lose(m, endOf(e))
 	case m == nil:
-		m = newMember(e, l.d.cfg.CoresPerTask, &l.rules)
+		m = newMember(e, l.lane(e.Profile), &l.rules)
 		l.members[e.ID] = m
 		l.event(m, Event{Kind: EventExecutorAdded})
 		if m.slots == 0 {
-			l.d.log.Warn("an executor is too small for any task", "executor", int(e.ID), "cores", e.Cores, "cores_per_task", l.d.cfg.CoresPerTask)
+			l.d.log.Warn("an executor is too small for any task", "executor", int(e.ID), "cores", e.Cores, "cores_per_task", m.lane.taskCores)
 		}
 	default:
-		m.update(e, l.d.cfg.CoresPerTask)
+		m.update(e)
 	}
 	delete(l.unknown, e.ID)
 	l.unpark(e.ID)
@@ -66,7 +66,9 @@ func endOf(e model.DriverExecutor) string {
 // event reports something about an executor.
 func (l *loop) event(m *member, e Event) {
 	e.At, e.App = time.Now(), l.d.App()
-	e.Executor, e.Worker, e.Host = m.info.ID, m.info.Worker, m.info.Host
+	if m != nil {
+		e.Executor, e.Worker, e.Host = m.info.ID, m.info.Worker, m.info.Host
+	}
 	l.d.cfg.Observer(e)
 }
 
@@ -294,5 +296,5 @@ func (l *loop) lose(m *member, reason string) {
 			l.event(m, Event{Kind: EventTaskRerun, Task: t.spec.ID, Attempt: t.spec.Attempt, Reason: reason})
 		}
 	}
-	l.queue.pushFront(again)
+	l.pushFront(again)
 }

@@ -40,8 +40,9 @@ func (l *Locality) fits(m *member) bool {
 		slices.Contains(l.Hosts, m.info.Host)
 }
 
-// place is one key of the index: exactly one field is set.
+// place is one key of the index: a profile, and exactly one of the other fields.
 type place struct {
+	profile  int
 	executor model.ExecutorID // from 1 up: the id plus one
 	worker   model.WorkerID
 	host     string
@@ -51,6 +52,7 @@ type place struct {
 type nearTask struct {
 	*task
 	where Locality
+	lane  *lane // set while it waits
 	until time.Time
 	pos   int // in nearQueue.byTime; -1 = it does not wait there
 }
@@ -85,7 +87,10 @@ func (q *nearQueue) push(n *nearTask, now time.Time) {
 	if q.byPlace == nil {
 		q.byPlace = make(map[place][]*nearTask)
 	}
-	add := func(p place) { q.byPlace[p] = append(q.byPlace[p], n) }
+	add := func(p place) {
+		p.profile = n.profile
+		q.byPlace[p] = append(q.byPlace[p], n)
+	}
 	for _, id := range l.Executors {
 		add(place{executor: id + 1})
 	}
@@ -117,6 +122,7 @@ func (q *nearQueue) waits(m *member) bool { return q.oldest(m) != nil }
 
 func (q *nearQueue) oldest(m *member) (best *nearTask) {
 	for _, p := range []place{{executor: m.info.ID + 1}, {worker: m.info.Worker}, {host: m.info.Host}} {
+		p.profile = m.lane.profile
 		if n := q.first(p); n != nil && (best == nil || n.spec.ID < best.spec.ID) {
 			best = n
 		}
@@ -196,15 +202,21 @@ func (q *nearQueue) stop() {
 
 // enqueue lets a new task wait for its place or, without one that exists, for any.
 func (l *loop) enqueue(t *task) {
+	ln := l.lanes[0]
+	if t.profile != ln.profile {
+		ln = l.lane(t.profile)
+	}
+	ln.used = true
 	if t.near != nil {
 		for _, m := range l.members {
-			if !m.leaving() && !m.retired && t.near.where.fits(m) {
+			if m.lane == ln && !m.leaving() && !m.retired && t.near.where.fits(m) {
+				t.near.lane = ln
 				l.near.push(t.near, time.Now())
 				return
 			}
 		}
 	}
-	l.queue.push(t)
+	ln.queue.push(t)
 }
 
 // dequeue takes a task for an executor with a free slot: one that waits for it,
@@ -215,18 +227,15 @@ func (l *loop) dequeue(m *member) *task {
 			return t
 		}
 	}
-	return l.queue.pop()
+	return m.lane.queue.pop()
 }
 
 // unqueue forgets a task that waits.
 func (l *loop) unqueue(t *task) {
 	if !l.near.drop(t) {
-		l.queue.drop(t)
+		l.lane(t.profile).queue.drop(t)
 	}
 }
-
-// waiting is how many tasks wait for an executor.
-func (l *loop) waiting() int { return l.queue.size + l.near.size() }
 
 // nearest is the executor for the next task: while some wait for a place of
 // their own, one that has a free slot and such a task, else the idlest. A place in
@@ -238,9 +247,6 @@ func (l *loop) nearest() *member {
 				return m
 			}
 		}
-	}
-	if l.queue.size == 0 {
-		return nil
 	}
 	return l.idlest()
 }
@@ -259,6 +265,7 @@ func (h nearHeap) Swap(i, j int) {
 func (h *nearHeap) Push(x any) {
 	n, _ := x.(*nearTask)
 	n.pos = len(*h)
+	n.lane.near++
 	*h = append(*h, n)
 }
 
@@ -269,5 +276,6 @@ func (h *nearHeap) Pop() any {
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
 	n.pos = -1
+	n.lane.near--
 	return n
 }

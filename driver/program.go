@@ -63,8 +63,9 @@ type registered func(env *ExecutorEnv) executor.Function
 // with the description; errors wrap model.ErrInvalid. Main does it for you.
 func newProgram(setup func(*Program)) (*Program, *standardFlags, error) {
 	p := &Program{functions: make(map[string]registered), flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	std := bindStandard(p.flags)
 	setup(p)
+	std := bindStandard()
+	std.addTo(p.flags)
 	if p.Codec == nil {
 		p.Codec = JSON()
 	}
@@ -90,9 +91,10 @@ func (p *Program) Run(driver func(ctx context.Context, app *App) error) { p.run 
 func (p *Program) Configure(check func() error) { p.configure = check }
 
 // Flags are the flags of the program's command line, for setup to add to. Those
-// of every program (--masters, --name, --executors, --memory and so on) are there
-// already. They are parsed in the driver only: in an executor they keep their
-// defaults, so a function must get what it needs as an argument or a broadcast.
+// of every program (--masters, --name, --executors, --memory and so on) come
+// behind them; one of the same name as the program's is left out. They are parsed
+// in the driver only: in an executor they keep their defaults, so a function must
+// get what it needs as an argument or a broadcast.
 func (p *Program) Flags() *pflag.FlagSet { return p.flags }
 
 // executorFunctions makes the functions of one executor.

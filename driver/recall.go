@@ -11,12 +11,12 @@ import (
 // if there is room elsewhere and nothing else to fill it. What was sent ahead, when
 // all tasks were short, must not wait for the end of a long one.
 func (l *loop) rebalance(now time.Time) {
-	if l.finishing || l.queue.size > 0 || !l.idle() {
+	if l.finishing {
 		return
 	}
 	for _, m := range l.order {
 		waiting := m.busy - max(0, m.slots-m.lingering)
-		if waiting <= 0 || !m.queues || now.Sub(m.progress) < recallAfter {
+		if waiting <= 0 || !m.queues || now.Sub(m.progress) < recallAfter || m.lane.queue.size > 0 || !l.idle(m.lane) {
 			continue
 		}
 		m.stalled = true
@@ -31,9 +31,9 @@ func (l *loop) rebalance(now time.Time) {
 	}
 }
 
-// idle reports whether an executor has a free slot.
-func (l *loop) idle() bool {
-	return slices.ContainsFunc(l.order, func(m *member) bool { return m.free() > 0 && m.busy < m.slots-m.lingering })
+// idle reports whether an executor of a profile has a free slot.
+func (l *loop) idle(ln *lane) bool {
+	return slices.ContainsFunc(l.order, func(m *member) bool { return m.lane == ln && m.free() > 0 && m.busy < m.slots-m.lingering })
 }
 
 // returned takes back a task that has not begun. Its attempt is still the same one.
@@ -60,6 +60,6 @@ func (l *loop) requeue() {
 		}
 		return 1
 	})
-	l.queue.pushFront(l.back)
+	l.pushFront(l.back)
 	l.back = nil
 }

@@ -65,11 +65,13 @@ func (s *sdk) run(ctx context.Context, cores []int, args ...string) int {
 }
 
 // start places an executor and runs it.
-func (s *sdk) start(id model.ExecutorID, cores int) {
+func (s *sdk) start(id model.ExecutorID, cores int) { s.startSized(id, cores, 0) }
+
+func (s *sdk) startSized(id model.ExecutorID, cores, profile int) {
 	s.cluster.mu.Lock()
 	spec := s.specs[0]
 	s.cluster.mu.Unlock()
-	s.place(id, cores)
+	s.placeSized(id, cores, profile)
 	p, _, err := newProgram(s.setup)
 	if err != nil {
 		s.t.Error(err)

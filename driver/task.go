@@ -26,6 +26,9 @@ type Task struct {
 	// Files are written into the task's directory before it starts. Their data
 	// is not copied and must not change.
 	Files []model.File
+	// Profile is the size of executors on which alone the task runs
+	// (Driver.RequestExecutors); 0 = the default.
+	Profile int
 	// Near says where the task had better run; nil = it does not matter.
 	Near *Locality
 	// Tag comes back with the result.
@@ -64,6 +67,9 @@ func (t *Task) check() error {
 		if err := t.Near.check(); err != nil {
 			return err
 		}
+	}
+	if t.Profile < 0 || t.Profile > MaxProfile {
+		return fmt.Errorf("submit task: %w: profile %d: numbers go from 0 to %d", model.ErrInvalid, t.Profile, MaxProfile)
 	}
 	if t.Timeout < 0 {
 		return fmt.Errorf("submit task: %w: timeout %s is negative", model.ErrInvalid, t.Timeout)
@@ -117,6 +123,7 @@ const (
 type task struct {
 	spec      model.ExecTask
 	tag       any
+	profile   int
 	state     taskState
 	cancelled bool
 	reruns    int
@@ -133,7 +140,7 @@ func (rec *task) fill(t *Task) {
 	if t.Timeout > 0 && timeout == 0 {
 		timeout = 1
 	}
-	rec.tag = t.Tag
+	rec.tag, rec.profile = t.Tag, t.Profile
 	s := &rec.spec // of a record that is clear
 	s.Attempt, s.TimeoutMilli, s.Function, s.Argument = 1, timeout, t.Function, t.Argument
 	if t.Function == "" {
