@@ -221,7 +221,7 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets["session token"] = registered.Token
+	secrets["session token"] = registered.Token.Reveal()
 	if err := c.client.SetTargets(t.Context(), rpc.SetTargetsRequest{App: registered.App, Token: registered.Token, Totals: map[int]int{7: 1}}); err == nil {
 		t.Error("a target of a profile that does not exist was set")
 	} else {

@@ -41,7 +41,7 @@ type loadApp struct {
 	spec    model.AppSpec // its name is the key of the history
 	request string
 	id      model.AppID
-	token   string
+	token   model.Secret
 }
 
 // load is a bounded stream of calls by concurrent clients. What they did is in

@@ -124,7 +124,7 @@ func TestTheExampleSweepWritesTheSameTableWhileAWorkerAndTheLeaderDie(t *testing
 	undisturbed, disturbed := table("undisturbed.csv"), table("disturbed.csv")
 	args := []string{"--steps", strconv.Itoa(steps), "--days", "365", "--per-day", "30000"}
 	c.startExample(t, path, append(args, "--csv", undisturbed)...).finished(t)
-	e := c.startExample(t, path, append(args, "--csv", disturbed, "--min-executors", "1", "--max-executors", "4", "--executor-cores", "2")...)
+	e := c.startExample(t, path, append(args, "--csv", disturbed, "--least-executors", "1", "--most-executors", "4", "--executor-cores", "2")...)
 	c.disturb(t, e, "a point is done", steps*steps)
 	e.finished(t)
 	want, err := os.ReadFile(undisturbed)

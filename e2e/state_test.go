@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,6 +174,10 @@ func (c *cluster) awaitRunning(t testing.TB, app model.AppID, count int) model.A
 		v = c.describe(t, app)
 		if r, l := len(running(v)), len(live(v)); r != count || l != count {
 			return fmt.Sprintf("%d run and %d live; the application is %s: %s", r, l, v.State, v.Reason)
+		}
+		// The driver may know an executor before its worker's report is committed.
+		if slices.ContainsFunc(running(v), func(e model.ExecutorView) bool { return e.PID == 0 }) {
+			return "the process of one is not known yet"
 		}
 		return ""
 	})

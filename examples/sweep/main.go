@@ -6,7 +6,7 @@
 //
 // It shows what a long sweep needs: results that are written as they come, calls
 // that are tried again and bounded in time, and a number of executors that follows
-// the load (--min-executors, --max-executors).
+// the load (--least-executors, --most-executors).
 package main
 
 import (
@@ -59,8 +59,8 @@ func setup(p *driver.Program) {
 	fs.IntVar(&s.days, "days", 365, "days to simulate")
 	fs.IntVar(&s.perDay, "per-day", 1000, "steps of the integration per day")
 	fs.StringVar(&s.csv, "csv", "", "file for the table (default: standard output)")
-	fs.IntVar(&s.minimum, "min-executors", 0, "least number of executors, with --max-executors")
-	fs.IntVar(&s.maximum, "max-executors", 0, "let the number of executors follow the load, up to this one")
+	fs.IntVar(&s.minimum, "least-executors", 0, "least number of executors, with --most-executors")
+	fs.IntVar(&s.maximum, "most-executors", 0, "let the number of executors follow the load, up to this one")
 	fs.DurationVar(&s.timeout, "timeout", time.Minute, "end a simulation that takes longer, and try it again")
 	simulate := driver.Register(p, "simulate", simulation)
 	p.Dynamic = &driver.Dynamic{IdleTimeout: 5 * time.Second}
