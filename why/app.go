@@ -164,7 +164,13 @@ func (x *Explainer) overall(a *model.App) []model.WhyReason {
 
 func textBackoff(a *model.App, left int64) string {
 	if n := len(a.Failures); n > 0 {
-		return fmt.Sprintf("pauses for another %s after %s within %s", seconds(left), count(int64(n), "failure"), model.FormatMilli(model.FailureWindowMilli))
+		text := fmt.Sprintf("pauses for another %s after %s within %s", seconds(left), count(int64(n), "failure"), model.FormatMilli(model.FailureWindowMilli))
+		for _, e := range slices.Backward(a.Finished) {
+			if e.Cause == model.CauseApp || e.Cause == model.CauseStart {
+				return text + "; the last, " + textEnd(e)
+			}
+		}
+		return text
 	}
 	return fmt.Sprintf("pauses for another %s after an executor has ended", seconds(left))
 }

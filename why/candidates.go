@@ -28,7 +28,7 @@ func (x *Explainer) judge(f *fitting, a *model.App) (room bool, reasons []model.
 	case f.labelled == 0:
 		return false, []model.WhyReason{{
 			Code: model.WhyNoLabel, Never: true, Workers: len(x.workers),
-			Text: fmt.Sprintf("none of the %s has the labels that it requires: %s", count(int64(len(x.workers)), "worker"), textLabels(f.need.require)),
+			Text: fmt.Sprintf("%s the labels that it requires: %s", noneHas(len(x.workers)), textLabels(f.need.require)),
 		}}
 	case len(f.ever) == 0:
 		return false, x.tooLarge(f)
@@ -113,8 +113,8 @@ func (x *Explainer) excluded(a *model.App, at []int, of int) model.WhyReason {
 			r.LeftMilli = left
 		}
 	}
-	r.Text = fmt.Sprintf("keeps off %d of the %s that could hold it after failures there (%s), the first for another %s",
-		len(at), count(int64(of), "worker"), joinIDs(r.WorkerIDs), seconds(r.LeftMilli))
+	r.Text = fmt.Sprintf("keeps off %s after failures there (%s), the first for another %s",
+		capable(len(at), of), joinIDs(r.WorkerIDs), seconds(r.LeftMilli))
 	return r
 }
 
@@ -124,8 +124,11 @@ func (x *Explainer) awayReason(at []int, of int) model.WhyReason {
 		causes[x.workers[i].away]++
 	}
 	r := model.WhyReason{Code: model.WhyWorkersAway, Workers: len(at), WorkerIDs: x.named(at)}
-	r.Text = fmt.Sprintf("%d of the %s that could hold it get nothing new: %s (%s)",
-		len(at), count(int64(of), "worker"), states(causes), joinIDs(r.WorkerIDs))
+	get := "get"
+	if len(at) == 1 {
+		get = "gets"
+	}
+	r.Text = fmt.Sprintf("%s %s nothing new: %s (%s)", capable(len(at), of), get, states(causes), joinIDs(r.WorkerIDs))
 	return r
 }
 
@@ -138,8 +141,8 @@ func (x *Explainer) busy(n *need, open []int) []model.WhyReason {
 			Code: model.WhyBusy, Resource: s.resource, Need: s.need, Have: s.have, Missing: s.need - s.have,
 			Workers: len(s.at), WorkerIDs: x.named(s.at), Holders: holders,
 		}
-		r.Text = fmt.Sprintf("needs %s on one worker, %s free on %d of the %s that could hold it",
-			quantity(s.resource, s.need), atMost(s.resource, s.have), len(s.at), count(int64(len(open)), "worker"))
+		r.Text = fmt.Sprintf("needs %s on one worker, %s free on %s",
+			quantity(s.resource, s.need), atMost(s.resource, s.have), capable(len(s.at), len(open)))
 		if len(holders) > 0 {
 			r.Text = fmt.Sprintf("waiting behind %s: %s", textHolders(holders, more, s.resource), r.Text)
 		}

@@ -37,6 +37,37 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// capable names n of the workers that could hold what is wanted.
+func capable(n, of int) string {
+	if of == 1 {
+		return "the only worker that could hold it"
+	}
+	return fmt.Sprintf("%d of the %d workers that could hold it", n, of)
+}
+
+// noneHas begins a sentence about what no worker has.
+func noneHas(workers int) string {
+	if workers == 1 {
+		return "the only worker does not have"
+	}
+	return fmt.Sprintf("none of the %d workers has", workers)
+}
+
+// textEnd says how an executor ended that has failed.
+func textEnd(e *model.Executor) string {
+	how := fmt.Sprintf("exit code %d", e.ExitCode)
+	switch {
+	case e.Cause == model.CauseStart:
+		how = "it could not be started"
+	case e.Signal > 0:
+		how = fmt.Sprintf("signal %d", e.Signal)
+	}
+	if e.Reason != "" && e.Reason != how {
+		how += " (" + e.Reason + ")"
+	}
+	return fmt.Sprintf("executor %d on %s: %s", e.ID, e.Worker, how)
+}
+
 // noun names a resource as in "100 % of the cores".
 func noun(resource string) string {
 	switch resource {

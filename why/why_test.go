@@ -30,6 +30,16 @@ var cases = []struct {
 		a.BackoffUntil, a.Failures = s.tick+7300, make([]model.Failure, 4)
 		return "a", Options{}
 	}, false, []string{"BACKOFF pauses for another 8s after 4 failures within 10m0s"}},
+	{"it pauses after failures of which the last is known", func(s *state) (string, Options) {
+		s.worker("w1", 8, 8192, 0)
+		a := s.app("a", 1, 1, 1024)
+		a.BackoffUntil, a.Failures = s.tick+1000, make([]model.Failure, 1)
+		a.Finished = []*model.Executor{
+			{ID: 1, Worker: "w1", Cause: model.CauseStart, Reason: "command not found: prog"},
+			{ID: 2, Worker: "w1", Cause: model.CauseInfra, Reason: "lost"},
+		}
+		return "a", Options{}
+	}, false, []string{"BACKOFF pauses for another 1s after 1 failure within 10m0s; the last, executor 1 on w1: it could not be started (command not found: prog)"}},
 	{"there are no workers", func(s *state) (string, Options) {
 		s.app("a", 1, 1, 1024)
 		return "a", Options{}
@@ -38,7 +48,7 @@ var cases = []struct {
 		s.worker("w1", 8, 8192, 0)
 		s.app("a", 1, 1, 1024).Spec.Require = map[string]string{"zone": "a", "disk": "ssd"}
 		return "a", Options{}
-	}, true, []string{"NO_LABEL none of the 1 worker has the labels that it requires: disk=ssd, zone=a"}},
+	}, true, []string{"NO_LABEL the only worker does not have the labels that it requires: disk=ssd, zone=a"}},
 	{"memory that nobody offers", func(s *state) (string, Options) {
 		s.worker("w1", 8, 8192, 0)
 		s.worker("w2", 8, 4096, 0)
@@ -73,7 +83,7 @@ var cases = []struct {
 		s.app("a", 1, 3, 1024)
 		return "a", Options{}
 	}, false, []string{
-		"BUSY waiting behind b (75 % of cores): needs 3 cores on one worker, at most 1 core is free on 1 of the 1 worker that could hold it",
+		"BUSY waiting behind b (75 % of cores): needs 3 cores on one worker, at most 1 core is free on the only worker that could hold it",
 		"LEFT_OVER 1 core can't be used: executor needs 3",
 		"AHEAD 1 application is waiting ahead of it (c)",
 	}},
@@ -95,7 +105,7 @@ var cases = []struct {
 		s.worker("w1", 4, 8192, 0)
 		s.app("a", 1, 1, 1024).Excluded = []model.Exclusion{{Worker: "w1", UntilTick: s.tick + 90_000}}
 		return "a", Options{}
-	}, false, []string{"EXCLUDED keeps off 1 of the 1 worker that could hold it after failures there (w1), the first for another 1m30s"}},
+	}, false, []string{"EXCLUDED keeps off the only worker that could hold it after failures there (w1), the first for another 1m30s"}},
 	{"workers drain, are silent or hold too much", func(s *state) (string, Options) {
 		s.worker("w1", 4, 8192, 0).State = model.WorkerDraining
 		s.worker("w2", 4, 8192, 0)
@@ -111,7 +121,7 @@ var cases = []struct {
 		return "a", Options{}
 	}, false, []string{
 		"GANG takes 4 executors together or none; there is room for 2",
-		"BUSY waiting behind b (100 % of cores): needs 2 cores on one worker, none is free on 1 of the 1 worker that could hold it",
+		"BUSY waiting behind b (100 % of cores): needs 2 cores on one worker, none is free on the only worker that could hold it",
 	}},
 	{"a gang never fits", func(s *state) (string, Options) {
 		s.worker("w1", 4, 8192, 0)
