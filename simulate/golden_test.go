@@ -112,6 +112,7 @@ func TestTheGoldenCasesAreScheduledAsSparkDoes(t *testing.T) {
 			"A RUNNING 12 [0 1 2 3 4 5]",
 		},
 		{"case46-dynamic", "2: A/0 w2=10, A/1 w1=10\n5: A/2 w2=10\n6: A/3 w1=10\n9: A/4 w2=10\n12: A/5 w2=10, A/6 w1=10", "A RUNNING 20 [5 6] why"},
+		{"case47-dynamic-max-8", "2: A/0 w2=4, A/1 w1=4\n5: A/2 w2=8\n9: A/3 w2=4, A/4 w1=4\n12: A/5 w2=4, A/6 w1=4", "A RUNNING 8 [5 6]"},
 		{
 			"case49-dynamic-size-2",
 			"2: A/0 w2=2, A/1 w2=2, A/2 w2=2, A/3 w2=2, A/4 w2=2, A/5 w1=2, A/6 w1=2, A/7 w1=2, A/8 w1=2, A/9 w1=2\n" +
