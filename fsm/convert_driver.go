@@ -10,7 +10,7 @@ func DriverSpecToProto(s model.DriverSpec) *replogv1.DriverSpec {
 	p := &replogv1.DriverSpec{
 		Name: s.Name, User: s.User, Profile: ProfileToProto(s.Profile()), Supervise: s.Supervise, Disconnect: string(s.Disconnect),
 		MaxRuntimeMilli: s.MaxRuntimeMilli,
-		Command: &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir},
+		Command:         &replogv1.ProcessCommand{Argv: s.Command.Argv, Env: s.Command.Env, Dir: s.Command.Dir},
 	}
 	for _, f := range s.Files {
 		p.Files = append(p.Files, &replogv1.File{Name: f.Name, Mode: f.Mode, Data: f.Data})

@@ -162,7 +162,7 @@ func TestNumbersOfCommandsStay(t *testing.T) {
 		"create_token": 45, "revoke_token": 46, "record_audit": 47,
 		"place_executors": 50, "kill_executors": 51, "report_executors": 52,
 		"confirm_executors": 53, "expire_executors": 54, "settle_apps": 55,
-		"place_drivers": 60, "submit_driver": 61, "kill_driver": 62, "kill_drivers": 63,
+		"place_drivers": 60, "submit_driver": 61, "kill_driver": 62, "kill_drivers": 63, "expire_drivers": 64,
 		"drain_workers": 70, "undrain_workers": 71, "stop_drained": 72,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -64,6 +64,7 @@ func samples() map[string]*replogv1.Command {
 		"place_drivers":     placeDrivers(fullPlacement(sampleDriver, "w1", 1)),
 		"kill_driver":       killDriver(sampleDriver),
 		"kill_drivers":      killDrivers(),
+		"expire_drivers":    expireDrivers("driver-20261201044000-0001"),
 	}
 	for name, c := range out {
 		env(withID(c, "req-"+name, 3))

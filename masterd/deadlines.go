@@ -13,8 +13,8 @@ import (
 )
 
 // runDeadlines gives every state that must pass a way out: executors that are
-// not acknowledged, do not come up, or do not end, and applications that run
-// longer than they may. Of the executors it looks once a second at those which
+// not acknowledged, do not come up, or do not end, and applications and drivers
+// that run longer than they may. Of the executors it looks once a second at those which
 // are in such a state, not at all of them.
 func (l *leadership) runDeadlines(ctx context.Context) error {
 	touched, unwatch := l.m.hub.watchTouched()
@@ -123,6 +123,9 @@ func (d *deadlines) check(ctx context.Context) error {
 	}
 	for part := range slices.Chunk(v.Due(now), maxVerdictsCmd) {
 		cmds = append(cmds, settleAppsCommand(part))
+	}
+	for part := range slices.Chunk(v.OvertimeDrivers(now), maxVerdictsCmd) {
+		cmds = append(cmds, expireDriversCommand(part))
 	}
 	if len(cmds) == 0 {
 		return nil

@@ -83,10 +83,10 @@ const (
 // driverNext holds the legal transitions; a state absent from the inner list
 // cannot follow.
 var driverNext = map[DriverState][]DriverState{ //nolint:gochecknoglobals // a constant table
-	DriverSubmitted:   {DriverRunning, DriverKilled},
+	DriverSubmitted:   {DriverRunning, DriverFailed, DriverKilled},
 	DriverRunning:     {DriverRelaunching, DriverKilling, DriverFinished, DriverFailed, DriverKilled, DriverError},
-	DriverRelaunching: {DriverRunning, DriverKilled},
-	DriverKilling:     {DriverFinished, DriverKilled},
+	DriverRelaunching: {DriverRunning, DriverFailed, DriverKilled},
+	DriverKilling:     {DriverFinished, DriverFailed, DriverKilled},
 }
 
 // DriverStates lists every driver state in order of life.
@@ -160,6 +160,9 @@ type DriverSpec struct {
 	Files      []File
 	Artifacts  []Artifact
 	Disconnect DisconnectPolicy // "" = DisconnectKeep
+	// MaxRuntimeMilli ends the driver as FAILED after that much cluster clock
+	// since its submission; 0 = no limit.
+	MaxRuntimeMilli int64
 }
 
 // Clone returns a deep copy.
@@ -202,6 +205,9 @@ func (s DriverSpec) Validate() error {
 	}
 	if p := s.Disconnect.Effective(); p != DisconnectKeep && p != DisconnectSingleton {
 		bad("disconnect %q: must be %q or %q", s.Disconnect, DisconnectKeep, DisconnectSingleton)
+	}
+	if s.MaxRuntimeMilli < 0 {
+		bad("max_runtime_ms %d: must not be negative", s.MaxRuntimeMilli)
 	}
 	sized := s.Profile()
 	sized.Cores, sized.MemoryMiB = 1, 1 // they are told of above
@@ -278,6 +284,12 @@ func (d *Driver) Clone() *Driver {
 	c.Failures = slices.Clone(d.Failures)
 	c.Finished = slices.Clone(d.Finished)
 	return &c
+}
+
+// Overtime reports whether the driver has been there for longer than it may at a
+// point of the cluster clock.
+func (d *Driver) Overtime(tick int64) bool {
+	return d.Spec.MaxRuntimeMilli > 0 && tick-d.SubmittedTick > d.Spec.MaxRuntimeMilli
 }
 
 // DriverPlacement is one decision of the scheduler: launch this driver on this

@@ -22,6 +22,7 @@ func driverSpecToWire(s model.DriverSpec) *pb.DriverSpec {
 			Dir:  wireBytes(s.Command.Dir),
 		},
 		Files: each(s.Files, fileToWire), Artifacts: each(s.Artifacts, artifactToWire), Disconnect: string(s.Disconnect),
+		MaxRuntimeMs: s.MaxRuntimeMilli,
 	}
 }
 
@@ -36,7 +37,7 @@ func driverSpecFromWire(s *pb.DriverSpec) model.DriverSpec {
 			Dir:  string(s.GetCommand().GetDir()),
 		},
 		Files: each(s.GetFiles(), fileFromWire), Artifacts: each(s.GetArtifacts(), artifactFromWire),
-		Disconnect: model.DisconnectPolicy(s.GetDisconnect()),
+		Disconnect: model.DisconnectPolicy(s.GetDisconnect()), MaxRuntimeMilli: s.GetMaxRuntimeMs(),
 	}
 }
 

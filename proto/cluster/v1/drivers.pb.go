@@ -24,15 +24,17 @@ const (
 )
 
 type DriverSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Profile       *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
-	Supervise     bool                   `protobuf:"varint,4,opt,name=supervise,proto3" json:"supervise,omitempty"`
-	Command       *Command               `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
-	Files         []*File                `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
-	Artifacts     []*Artifact            `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	Disconnect    string                 `protobuf:"bytes,8,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	User       string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Profile    *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	Supervise  bool                   `protobuf:"varint,4,opt,name=supervise,proto3" json:"supervise,omitempty"`
+	Command    *Command               `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
+	Files      []*File                `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
+	Artifacts  []*Artifact            `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Disconnect string                 `protobuf:"bytes,8,opt,name=disconnect,proto3" json:"disconnect,omitempty"`
+	// From the submission on, by the cluster clock; 0: no limit.
+	MaxRuntimeMs  int64 `protobuf:"varint,9,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,6 +123,13 @@ func (x *DriverSpec) GetDisconnect() string {
 		return x.Disconnect
 	}
 	return ""
+}
+
+func (x *DriverSpec) GetMaxRuntimeMs() int64 {
+	if x != nil {
+		return x.MaxRuntimeMs
+	}
+	return 0
 }
 
 type SubmitDriverRequest struct {
@@ -772,7 +781,7 @@ var File_cluster_v1_drivers_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_drivers_proto_rawDesc = "" +
 	"\n" +
-	"\x18cluster/v1/drivers.proto\x12\x11hearth.cluster.v1\x1a\x18cluster/v1/cluster.proto\x1a\x17cluster/v1/common.proto\"\xc8\x02\n" +
+	"\x18cluster/v1/drivers.proto\x12\x11hearth.cluster.v1\x1a\x18cluster/v1/cluster.proto\x1a\x17cluster/v1/common.proto\"\xee\x02\n" +
 	"\n" +
 	"DriverSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -784,7 +793,8 @@ const file_cluster_v1_drivers_proto_rawDesc = "" +
 	"\tartifacts\x18\a \x03(\v2\x1b.hearth.cluster.v1.ArtifactR\tartifacts\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\b \x01(\tR\n" +
-	"disconnect\"H\n" +
+	"disconnect\x12$\n" +
+	"\x0emax_runtime_ms\x18\t \x01(\x03R\fmaxRuntimeMs\"H\n" +
 	"\x13SubmitDriverRequest\x121\n" +
 	"\x04spec\x18\x01 \x01(\v2\x1d.hearth.cluster.v1.DriverSpecR\x04spec\"b\n" +
 	"\x11SubmitDriverReply\x12\x16\n" +

@@ -120,6 +120,7 @@ type Command struct {
 	//	*Command_SubmitDriver
 	//	*Command_KillDriver
 	//	*Command_KillDrivers
+	//	*Command_ExpireDrivers
 	//	*Command_DrainWorkers
 	//	*Command_UndrainWorkers
 	//	*Command_StopDrained
@@ -460,6 +461,15 @@ func (x *Command) GetKillDrivers() *KillDrivers {
 	return nil
 }
 
+func (x *Command) GetExpireDrivers() *ExpireDrivers {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ExpireDrivers); ok {
+			return x.ExpireDrivers
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetDrainWorkers() *DrainWorkers {
 	if x != nil {
 		if x, ok := x.Kind.(*Command_DrainWorkers); ok {
@@ -591,6 +601,10 @@ type Command_KillDrivers struct {
 	KillDrivers *KillDrivers `protobuf:"bytes,63,opt,name=kill_drivers,json=killDrivers,proto3,oneof"`
 }
 
+type Command_ExpireDrivers struct {
+	ExpireDrivers *ExpireDrivers `protobuf:"bytes,64,opt,name=expire_drivers,json=expireDrivers,proto3,oneof"`
+}
+
 type Command_DrainWorkers struct {
 	DrainWorkers *DrainWorkers `protobuf:"bytes,70,opt,name=drain_workers,json=drainWorkers,proto3,oneof"`
 }
@@ -652,6 +666,8 @@ func (*Command_SubmitDriver) isCommand_Kind() {}
 func (*Command_KillDriver) isCommand_Kind() {}
 
 func (*Command_KillDrivers) isCommand_Kind() {}
+
+func (*Command_ExpireDrivers) isCommand_Kind() {}
 
 func (*Command_DrainWorkers) isCommand_Kind() {}
 
@@ -2904,13 +2920,59 @@ func (x *KillDrivers) GetReason() string {
 	return ""
 }
 
+// Ends drivers that have run for longer than they may, by the leader: judged again
+// when it is applied.
+type ExpireDrivers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Drivers       []string               `protobuf:"bytes,1,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpireDrivers) Reset() {
+	*x = ExpireDrivers{}
+	mi := &file_replog_v1_command_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpireDrivers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpireDrivers) ProtoMessage() {}
+
+func (x *ExpireDrivers) ProtoReflect() protoreflect.Message {
+	mi := &file_replog_v1_command_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpireDrivers.ProtoReflect.Descriptor instead.
+func (*ExpireDrivers) Descriptor() ([]byte, []int) {
+	return file_replog_v1_command_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ExpireDrivers) GetDrivers() []string {
+	if x != nil {
+		return x.Drivers
+	}
+	return nil
+}
+
 var File_replog_v1_command_proto protoreflect.FileDescriptor
 
 const file_replog_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x17replog/v1/command.proto\x12\x10hearth.replog.v1\x1a\x18replog/v1/entities.proto\">\n" +
 	"\x05Batch\x125\n" +
-	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\xc2\x11\n" +
+	"\bcommands\x18\x01 \x03(\v2\x19.hearth.replog.v1.CommandR\bcommands\"\x8c\x12\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -2955,11 +3017,12 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\rsubmit_driver\x18= \x01(\v2\x1e.hearth.replog.v1.SubmitDriverH\x00R\fsubmitDriver\x12?\n" +
 	"\vkill_driver\x18> \x01(\v2\x1c.hearth.replog.v1.KillDriverH\x00R\n" +
 	"killDriver\x12B\n" +
-	"\fkill_drivers\x18? \x01(\v2\x1d.hearth.replog.v1.KillDriversH\x00R\vkillDrivers\x12E\n" +
+	"\fkill_drivers\x18? \x01(\v2\x1d.hearth.replog.v1.KillDriversH\x00R\vkillDrivers\x12H\n" +
+	"\x0eexpire_drivers\x18@ \x01(\v2\x1f.hearth.replog.v1.ExpireDriversH\x00R\rexpireDrivers\x12E\n" +
 	"\rdrain_workers\x18F \x01(\v2\x1e.hearth.replog.v1.DrainWorkersH\x00R\fdrainWorkers\x12K\n" +
 	"\x0fundrain_workers\x18G \x01(\v2 .hearth.replog.v1.UndrainWorkersH\x00R\x0eundrainWorkers\x12B\n" +
 	"\fstop_drained\x18H \x01(\v2\x1d.hearth.replog.v1.StopDrainedH\x00R\vstopDrainedB\x06\n" +
-	"\x04kindJ\x04\b@\x10FJ\x04\bI\x10d\"\x82\x01\n" +
+	"\x04kindJ\x04\bA\x10FJ\x04\bI\x10d\"\x82\x01\n" +
 	"\vInitCluster\x12;\n" +
 	"\acluster\x18\x01 \x01(\v2!.hearth.replog.v1.ClusterIdentityR\acluster\x126\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1a.hearth.replog.v1.SettingsR\bsettings\"B\n" +
@@ -3121,7 +3184,9 @@ const file_replog_v1_command_proto_rawDesc = "" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"%\n" +
 	"\vKillDrivers\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reasonB4Z2github.com/hearthd/hearth/proto/replog/v1;replogv1b\x06proto3"
+	"\x06reason\x18\x01 \x01(\tR\x06reason\")\n" +
+	"\rExpireDrivers\x12\x18\n" +
+	"\adrivers\x18\x01 \x03(\tR\adriversB4Z2github.com/hearthd/hearth/proto/replog/v1;replogv1b\x06proto3"
 
 var (
 	file_replog_v1_command_proto_rawDescOnce sync.Once
@@ -3135,7 +3200,7 @@ func file_replog_v1_command_proto_rawDescGZIP() []byte {
 	return file_replog_v1_command_proto_rawDescData
 }
 
-var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_replog_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_replog_v1_command_proto_goTypes = []any{
 	(*Batch)(nil),             // 0: hearth.replog.v1.Batch
 	(*Command)(nil),           // 1: hearth.replog.v1.Command
@@ -3175,16 +3240,17 @@ var file_replog_v1_command_proto_goTypes = []any{
 	(*SubmitDriver)(nil),      // 35: hearth.replog.v1.SubmitDriver
 	(*KillDriver)(nil),        // 36: hearth.replog.v1.KillDriver
 	(*KillDrivers)(nil),       // 37: hearth.replog.v1.KillDrivers
-	(*ClusterIdentity)(nil),   // 38: hearth.replog.v1.ClusterIdentity
-	(*Settings)(nil),          // 39: hearth.replog.v1.Settings
-	(*Master)(nil),            // 40: hearth.replog.v1.Master
-	(*Offer)(nil),             // 41: hearth.replog.v1.Offer
-	(*AppSpec)(nil),           // 42: hearth.replog.v1.AppSpec
-	(*AuditLine)(nil),         // 43: hearth.replog.v1.AuditLine
-	(*ProfileCount)(nil),      // 44: hearth.replog.v1.ProfileCount
-	(*NumberedProfile)(nil),   // 45: hearth.replog.v1.NumberedProfile
-	(*ResourceAddresses)(nil), // 46: hearth.replog.v1.ResourceAddresses
-	(*DriverSpec)(nil),        // 47: hearth.replog.v1.DriverSpec
+	(*ExpireDrivers)(nil),     // 38: hearth.replog.v1.ExpireDrivers
+	(*ClusterIdentity)(nil),   // 39: hearth.replog.v1.ClusterIdentity
+	(*Settings)(nil),          // 40: hearth.replog.v1.Settings
+	(*Master)(nil),            // 41: hearth.replog.v1.Master
+	(*Offer)(nil),             // 42: hearth.replog.v1.Offer
+	(*AppSpec)(nil),           // 43: hearth.replog.v1.AppSpec
+	(*AuditLine)(nil),         // 44: hearth.replog.v1.AuditLine
+	(*ProfileCount)(nil),      // 45: hearth.replog.v1.ProfileCount
+	(*NumberedProfile)(nil),   // 46: hearth.replog.v1.NumberedProfile
+	(*ResourceAddresses)(nil), // 47: hearth.replog.v1.ResourceAddresses
+	(*DriverSpec)(nil),        // 48: hearth.replog.v1.DriverSpec
 }
 var file_replog_v1_command_proto_depIdxs = []int32{
 	1,  // 0: hearth.replog.v1.Batch.commands:type_name -> hearth.replog.v1.Command
@@ -3213,33 +3279,34 @@ var file_replog_v1_command_proto_depIdxs = []int32{
 	35, // 23: hearth.replog.v1.Command.submit_driver:type_name -> hearth.replog.v1.SubmitDriver
 	36, // 24: hearth.replog.v1.Command.kill_driver:type_name -> hearth.replog.v1.KillDriver
 	37, // 25: hearth.replog.v1.Command.kill_drivers:type_name -> hearth.replog.v1.KillDrivers
-	10, // 26: hearth.replog.v1.Command.drain_workers:type_name -> hearth.replog.v1.DrainWorkers
-	11, // 27: hearth.replog.v1.Command.undrain_workers:type_name -> hearth.replog.v1.UndrainWorkers
-	12, // 28: hearth.replog.v1.Command.stop_drained:type_name -> hearth.replog.v1.StopDrained
-	38, // 29: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
-	39, // 30: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
-	40, // 31: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
-	6,  // 32: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
-	41, // 33: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
-	25, // 34: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
-	13, // 35: hearth.replog.v1.StopDrained.executors:type_name -> hearth.replog.v1.ExecutorName
-	42, // 36: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
-	43, // 37: hearth.replog.v1.RecordAudit.lines:type_name -> hearth.replog.v1.AuditLine
-	44, // 38: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
-	45, // 39: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
-	23, // 40: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
-	46, // 41: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	25, // 42: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
-	29, // 43: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
-	32, // 44: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
-	34, // 45: hearth.replog.v1.PlaceDrivers.placements:type_name -> hearth.replog.v1.DriverPlacement
-	46, // 46: hearth.replog.v1.DriverPlacement.resources:type_name -> hearth.replog.v1.ResourceAddresses
-	47, // 47: hearth.replog.v1.SubmitDriver.spec:type_name -> hearth.replog.v1.DriverSpec
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	38, // 26: hearth.replog.v1.Command.expire_drivers:type_name -> hearth.replog.v1.ExpireDrivers
+	10, // 27: hearth.replog.v1.Command.drain_workers:type_name -> hearth.replog.v1.DrainWorkers
+	11, // 28: hearth.replog.v1.Command.undrain_workers:type_name -> hearth.replog.v1.UndrainWorkers
+	12, // 29: hearth.replog.v1.Command.stop_drained:type_name -> hearth.replog.v1.StopDrained
+	39, // 30: hearth.replog.v1.InitCluster.cluster:type_name -> hearth.replog.v1.ClusterIdentity
+	40, // 31: hearth.replog.v1.InitCluster.settings:type_name -> hearth.replog.v1.Settings
+	41, // 32: hearth.replog.v1.RegisterMaster.master:type_name -> hearth.replog.v1.Master
+	6,  // 33: hearth.replog.v1.SetSettings.settings:type_name -> hearth.replog.v1.Setting
+	42, // 34: hearth.replog.v1.RegisterWorker.offer:type_name -> hearth.replog.v1.Offer
+	25, // 35: hearth.replog.v1.RegisterWorker.inventory:type_name -> hearth.replog.v1.ExecutorReport
+	13, // 36: hearth.replog.v1.StopDrained.executors:type_name -> hearth.replog.v1.ExecutorName
+	43, // 37: hearth.replog.v1.RegisterApp.spec:type_name -> hearth.replog.v1.AppSpec
+	44, // 38: hearth.replog.v1.RecordAudit.lines:type_name -> hearth.replog.v1.AuditLine
+	45, // 39: hearth.replog.v1.SetTargets.totals:type_name -> hearth.replog.v1.ProfileCount
+	46, // 40: hearth.replog.v1.SetTargets.profiles:type_name -> hearth.replog.v1.NumberedProfile
+	23, // 41: hearth.replog.v1.PlaceExecutors.placements:type_name -> hearth.replog.v1.Placement
+	47, // 42: hearth.replog.v1.Placement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	25, // 43: hearth.replog.v1.ReportExecutors.executors:type_name -> hearth.replog.v1.ExecutorReport
+	29, // 44: hearth.replog.v1.ExpireExecutors.executors:type_name -> hearth.replog.v1.Expiry
+	32, // 45: hearth.replog.v1.Result.placements:type_name -> hearth.replog.v1.PlacementVerdict
+	34, // 46: hearth.replog.v1.PlaceDrivers.placements:type_name -> hearth.replog.v1.DriverPlacement
+	47, // 47: hearth.replog.v1.DriverPlacement.resources:type_name -> hearth.replog.v1.ResourceAddresses
+	48, // 48: hearth.replog.v1.SubmitDriver.spec:type_name -> hearth.replog.v1.DriverSpec
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_replog_v1_command_proto_init() }
@@ -3274,6 +3341,7 @@ func file_replog_v1_command_proto_init() {
 		(*Command_SubmitDriver)(nil),
 		(*Command_KillDriver)(nil),
 		(*Command_KillDrivers)(nil),
+		(*Command_ExpireDrivers)(nil),
 		(*Command_DrainWorkers)(nil),
 		(*Command_UndrainWorkers)(nil),
 		(*Command_StopDrained)(nil),
@@ -3284,7 +3352,7 @@ func file_replog_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_replog_v1_command_proto_rawDesc), len(file_replog_v1_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

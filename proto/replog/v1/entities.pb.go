@@ -2186,17 +2186,18 @@ func (x *Artifact) GetExecutable() bool {
 }
 
 type DriverSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Profile       *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
-	Supervise     bool                   `protobuf:"varint,4,opt,name=supervise,proto3" json:"supervise,omitempty"`
-	Command       *ProcessCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
-	Files         []*File                `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
-	Artifacts     []*Artifact            `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	Disconnect    string                 `protobuf:"bytes,8,opt,name=disconnect,proto3" json:"disconnect,omitempty"` // keep or singleton; empty: keep
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	User            string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Profile         *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	Supervise       bool                   `protobuf:"varint,4,opt,name=supervise,proto3" json:"supervise,omitempty"`
+	Command         *ProcessCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
+	Files           []*File                `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
+	Artifacts       []*Artifact            `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Disconnect      string                 `protobuf:"bytes,8,opt,name=disconnect,proto3" json:"disconnect,omitempty"`                                     // keep or singleton; empty: keep
+	MaxRuntimeMilli int64                  `protobuf:"varint,9,opt,name=max_runtime_milli,json=maxRuntimeMilli,proto3" json:"max_runtime_milli,omitempty"` // from the submission on, by the cluster clock; 0: no limit
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DriverSpec) Reset() {
@@ -2283,6 +2284,13 @@ func (x *DriverSpec) GetDisconnect() string {
 		return x.Disconnect
 	}
 	return ""
+}
+
+func (x *DriverSpec) GetMaxRuntimeMilli() int64 {
+	if x != nil {
+		return x.MaxRuntimeMilli
+	}
+	return 0
 }
 
 // A driver in cluster mode. The process of an attempt is an Executor whose app
@@ -3344,7 +3352,7 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x04 \x01(\bR\n" +
-	"executable\"\xcb\x02\n" +
+	"executable\"\xf7\x02\n" +
 	"\n" +
 	"DriverSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -3356,7 +3364,8 @@ const file_replog_v1_entities_proto_rawDesc = "" +
 	"\tartifacts\x18\a \x03(\v2\x1a.hearth.replog.v1.ArtifactR\tartifacts\x12\x1e\n" +
 	"\n" +
 	"disconnect\x18\b \x01(\tR\n" +
-	"disconnect\"\x81\x05\n" +
+	"disconnect\x12*\n" +
+	"\x11max_runtime_milli\x18\t \x01(\x03R\x0fmaxRuntimeMilli\"\x81\x05\n" +
 	"\x06Driver\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1d\n" +
