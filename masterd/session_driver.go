@@ -10,6 +10,7 @@ import (
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
+	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
 	"github.com/hearthd/hearth/rpc"
 )
 
@@ -121,12 +122,29 @@ func (s *driverSession) confirmLoop(ctx context.Context) error {
 					more = false
 				}
 			}
-			err := s.l.m.propose(ctx, confirmExecutorsCommand(s.hello.App, ids))
+			err := s.confirm(ctx, ids)
 			if err != nil && !isRejected(err, model.RejectAppEnded, model.RejectUnknownExecutor, model.RejectUnknownApp) {
 				return fmt.Errorf("confirm executors of %s: %w", s.hello.App, err)
 			}
 		}
 	}
+}
+
+// confirm commits that executors have registered. Nobody waits for that: the driver
+// uses them already. So it goes with what is committed next, and in a storm of
+// launches there is a commit for each reportPatience, not for each executor.
+func (s *driverSession) confirm(ctx context.Context, ids []model.ExecutorID) error {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	wait, err := s.l.m.node.ProposePatiently(ctx, []*replogv1.Command{confirmExecutorsCommand(s.hello.App, ids)}, reportPatience)
+	if err != nil {
+		return err
+	}
+	results, err := wait()
+	if err != nil {
+		return err
+	}
+	return results[0].Err()
 }
 
 // errAppOver ends a session whose driver has been told that it is over.

@@ -15,6 +15,9 @@ import (
 // of the log to go with.
 const reportPatience = 20 * time.Millisecond
 
+// maxHeldReports is how many of them wait before they are committed at once.
+const maxHeldReports = 128
+
 // lateReports are reports on their way that nobody waits for.
 type lateReports struct {
 	batch []model.WorkerReport
@@ -28,9 +31,12 @@ type reportsOutcome struct {
 
 // reportLoop commits reports in order and acknowledges them after that. What
 // says only that processes have been started goes with whatever is committed
-// next; reports that come meanwhile take it along.
+// next. More of that kind waits until it has, so that in a storm of launches there
+// is a commit for each reportPatience, not for each launch; a report for which
+// somebody waits takes all of it along.
 func (s *workerSession) reportLoop(ctx context.Context) error {
 	var late *lateReports
+	var held []model.WorkerReport
 	for {
 		var landed <-chan reportsOutcome
 		if late != nil {
@@ -46,16 +52,20 @@ func (s *workerSession) reportLoop(ctx context.Context) error {
 			late = nil
 		case r := <-s.reports:
 			batch := s.gather(r)
-			if late == nil && !urgent(batch) {
-				var err error
-				if late, err = s.commitLate(ctx, batch); err != nil {
+			held = append(held, batch...)
+			if urgent(batch) || len(held) > maxHeldReports {
+				if err := s.commitReports(ctx, held); err != nil {
 					return err
 				}
-				continue
+				held = nil
 			}
-			if err := s.commitReports(ctx, batch); err != nil {
+		}
+		if late == nil && len(held) > 0 {
+			var err error
+			if late, err = s.commitLate(ctx, held); err != nil {
 				return err
 			}
+			held = nil
 		}
 	}
 }
