@@ -105,6 +105,9 @@ func (w *workDir) createApp(app string) error {
 	w.apps.Lock()
 	defer w.apps.Unlock()
 	marker := filepath.Join(app, markerFile)
+	if w.complete(app) {
+		return nil
+	}
 	err := w.root.Mkdir(app, 0o700)
 	switch {
 	case err == nil:
@@ -126,6 +129,17 @@ func (w *workDir) createApp(app string) error {
 		return fmt.Errorf("create directory of %s: %w", app, err)
 	}
 	return nil
+}
+
+// complete reports whether an application's directory has all that createApp makes, as it has for all
+// its executors but the first.
+func (w *workDir) complete(app string) bool {
+	scratch, err := w.root.Lstat(filepath.Join(app, scratchDir))
+	if err != nil || !scratch.IsDir() {
+		return false
+	}
+	_, err = w.root.Lstat(filepath.Join(app, markerFile))
+	return err == nil
 }
 
 func (w *workDir) checkOurs(app string) error {
