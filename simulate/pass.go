@@ -20,7 +20,7 @@ var ErrRefused = errors.New("the state refuses what the scheduler has planned, w
 
 // pass makes one scheduling pass and applies it; what was placed runs.
 func (w *world) pass() ([]Placement, error) {
-	w.tick += stepTick // whatever pauses has paused
+	w.tick += w.step // whatever pauses has paused
 	plan := w.index.Pass(w.state.View().At(w.tick), scheduler.Changes{All: true}, scheduler.Options{})
 	out := make([]Placement, 0, len(plan.Drivers)+len(plan.Executors))
 	for _, p := range plan.Drivers {

@@ -76,7 +76,7 @@ func (s *Scenario) Run() (*Result, error) {
 	}
 	out := &Result{Steps: make([]Step, 0, len(s.steps))}
 	for i, st := range s.steps {
-		w.tick += stepTick
+		w.tick += w.step
 		if err := st.do(w); err != nil {
 			return nil, &StepError{Step: i, Op: st.op, Err: err}
 		}
@@ -93,8 +93,8 @@ func (s *Scenario) Run() (*Result, error) {
 
 func (w *world) final() Final {
 	view := w.state.View()
-	// Nothing that waits for a time is left to wait for.
-	x := why.New(view.At(w.tick+stepTick), why.Options{})
+	// Nothing that waits for a time is left to wait for, unless time counts.
+	x := why.New(view.At(w.tick+w.step), why.Options{})
 	out := Final{
 		Apps: make([]App, 0, len(w.appOrder)), Drivers: make([]Driver, 0, len(w.driverOrder)),
 		Workers: make([]Worker, 0, len(w.workers)),

@@ -16,6 +16,8 @@ const (
 	MaxBytes = 64 << 20
 	// MaxSteps bounds the steps.
 	MaxSteps = 100_000
+	// MaxAdvanceSeconds bounds the time of one step: a year.
+	MaxAdvanceSeconds = 366 * 24 * 3600
 )
 
 // defaultMemoryMiB is the memory of executors and drivers that name none, as in
@@ -105,6 +107,12 @@ func readSettings(v any) (model.Settings, error) {
 		s.Queues = append(s.Queues, q)
 	}
 	model.SortQueues(s.Queues)
+	s.UserCores = atMost(f.number("user_cores", 0, 0), model.MaxTotalCores)
+	if text := f.text("gang_after", ""); text != "" {
+		if err := s.Set(model.SettingGangAfter, text); err != nil {
+			f.fail("gang_after", "%v", err)
+		}
+	}
 	if v := f.get("driver_share"); v != nil {
 		n, ok := v.(json.Number)
 		if !ok {
@@ -166,6 +174,8 @@ func readStep(v any) (step, error) {
 	case "finish_driver":
 		name := f.need("driver")
 		do = func(w *world) error { return w.finishDriver(name) }
+	case "advance":
+		do = readAdvance(f)
 	default:
 		return step{}, fmt.Errorf("%w: unknown op %q", model.ErrInvalid, op)
 	}
@@ -186,6 +196,7 @@ func readSubmitApp(f *fields) func(w *world) error {
 	spec := model.AppSpec{
 		Name: name, Kind: model.AppKindDriver, DriverAddr: "simulated:1", Executors: model.TargetUnlimited,
 		Profile: f.profile(model.Profile{MemoryMiB: defaultMemoryMiB}),
+		User:    f.text("user", ""),
 		Queue:   f.text("queue", ""), Require: f.labels("require"), Prefer: f.labels("prefer"),
 	}
 	if n, ok := f.optional("cores_max", 1); ok {
@@ -198,6 +209,17 @@ func readSubmitApp(f *fields) func(w *world) error {
 		spec.MinExecutors = atMost(n, model.MaxGang+1)
 	}
 	return func(w *world) error { return w.submitApp(name, spec) }
+}
+
+func readAdvance(f *fields) func(w *world) error {
+	n := f.number("seconds", 1, 0)
+	if n > MaxAdvanceSeconds {
+		f.fail("seconds", "%d: must be at most %d", n, MaxAdvanceSeconds)
+	}
+	return func(w *world) error {
+		w.tick += n * 1000
+		return nil
+	}
 }
 
 // profile reads the size of an executor; what is missing is that of base, except

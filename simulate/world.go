@@ -13,7 +13,8 @@ import (
 
 // The clocks of a simulation. Between two steps so much cluster clock goes by
 // that no pause, exclusion or window is left of what came before: a scenario is
-// about where things fit.
+// about where things fit. One with gang_after is about time too: there it goes by
+// in "advance" only.
 const (
 	startWall = 1_796_018_400_000 // only seen in ids, which nobody sees
 	stepTick  = 24 * 3600 * 1000
@@ -31,6 +32,7 @@ type world struct {
 	index *scheduler.Index
 	entry uint64 // of the log
 	tick  int64
+	step  int64  // of the clock, between two steps of the scenario
 	seq   uint64 // of reports, and of incarnations: it only rises
 
 	workers map[string]uint64 // present ones, with their incarnation
@@ -45,9 +47,12 @@ type world struct {
 
 func newWorld(settings model.Settings) (*world, error) {
 	w := &world{
-		state: fsm.New(), index: scheduler.NewIndex(),
+		state: fsm.New(), index: scheduler.NewIndex(), step: stepTick,
 		workers: make(map[string]uint64), apps: make(map[string]model.AppID), drivers: make(map[string]model.DriverID),
 		names: make(map[string]string), ended: make(map[string]Driver),
+	}
+	if settings.GangAfterMilli > 0 {
+		w.step = 0
 	}
 	_, err := w.commit(&replogv1.Command{Kind: &replogv1.Command_InitCluster{InitCluster: &replogv1.InitCluster{
 		Cluster:  fsm.ClusterToProto(model.ClusterIdentity{ID: "simulation", Epoch: 1, EpochID: 1}),

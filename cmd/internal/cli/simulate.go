@@ -24,7 +24,11 @@ func newSimulate(s Streams) *cobra.Command {
 state: after each step one scheduling pass, at the end how things stand. Executors
 and drivers run as soon as they are placed, kills take effect at once. The steps are
 add_worker, remove_worker, submit_app, request_executors, kill_executors, finish_app,
-submit_driver and finish_driver.
+submit_driver, finish_driver and advance.
+
+Whatever pauses has paused by the next step. Only with the setting gang_after time counts:
+it then goes by in steps {"op":"advance","seconds":N} alone. With user_cores each
+submit_app may name a "user"; those that name none are of one user.
 
 What is wrong with a scenario, fields that nobody knows included, is said with the
 number of the step and nothing is printed; the exit code is then 2.`,
