@@ -109,7 +109,11 @@ func (f *failover) listen(ctx context.Context) {
 	}
 }
 
-// endSilence replaces a leader that a majority does not hear.
+// endSilence replaces a leader that a majority does not hear. An election that
+// nobody could win ends nothing: its candidate may have stood in line before one
+// with a newer log whom the library's own time-out had made a candidate that
+// asks for pre-votes, which nobody gives who follows the leader still. Now that
+// both have left the leader's term they ask again.
 func (f *failover) endSilence(ctx context.Context) {
 	who, last := f.followed.get(), f.n.raft.LastContact()
 	if who.leader == "" || last.IsZero() || f.silence.isSpent(last) {
@@ -118,7 +122,7 @@ func (f *failover) endSilence(ctx context.Context) {
 	l := &loss{who: who, silent: true, began: time.Now()}
 	for range failoverRounds {
 		at := f.n.standing()
-		if at.state != raft.Follower || at.leader != who.leader || at.term != who.term || f.silence.left(time.Now(), f.n.raft.LastContact()) > 0 {
+		if at.state != raft.Follower || !at.lost(who) || f.silence.left(time.Now(), f.n.raft.LastContact()) > 0 {
 			return
 		}
 		if f.replace(ctx, l, at) || f.awaitChange(ctx, who, f.times.again) {
