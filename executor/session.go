@@ -33,7 +33,7 @@ func refused(err error) bool {
 
 // follow keeps a session with the driver until there is a reason to end.
 func (x *executor) follow(ctx context.Context, conn *rpc.Conn) error {
-	pause := BackoffFirst
+	pause, told := BackoffFirst, false
 	for {
 		welcomed, err := x.session(ctx, conn)
 		switch {
@@ -44,10 +44,14 @@ func (x *executor) follow(ctx context.Context, conn *rpc.Conn) error {
 		case refused(err):
 			return fmt.Errorf("register with the driver at %s: %w", x.cfg.DriverAddr, err)
 		}
-		if welcomed {
-			pause = BackoffFirst
+		switch {
+		case welcomed:
+			pause, told = BackoffFirst, false
 			x.logger.Warn("the stream to the driver broke", "driver", x.cfg.DriverAddr, "err", err)
-		} else {
+		case !told: // once: its owner has to know, above all of a name that does not resolve here
+			told = true
+			x.logger.Warn("the driver was not reached, trying on", "driver", x.cfg.DriverAddr, "err", err)
+		default:
 			x.logger.Debug("the driver was not reached", "driver", x.cfg.DriverAddr, "err", err)
 		}
 		t := time.NewTimer(pause)
