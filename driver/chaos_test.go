@@ -159,8 +159,8 @@ func TestEachOfAThousandTasksHasOneResultWhileExecutorsAreLost(t *testing.T) {
 			}
 			// The table in the end: nothing held, nothing counted.
 			if err := r.call(t.Context(), func(l *loop) {
-				if l.tasks.size != 0 || l.running != 0 || l.queued() != 0 || l.d.out.bytes != 0 {
-					t.Errorf("%d tasks, %d running, %d queued, %d bytes remain", l.tasks.size, l.running, l.queued(), l.d.out.bytes)
+				if l.tasks.Len() != 0 || l.running != 0 || l.queued() != 0 || l.d.out.bytes != 0 {
+					t.Errorf("%d tasks, %d running, %d queued, %d bytes remain", l.tasks.Len(), l.running, l.queued(), l.d.out.bytes)
 				}
 			}); err != nil {
 				t.Error(err)

@@ -211,7 +211,7 @@ func (d *Driver) SubmitAll(ctx context.Context, tasks []Task, ids []model.TaskID
 func (d *Driver) Cancel(ids ...model.TaskID) error {
 	return d.call(context.Background(), func(l *loop) {
 		for _, id := range ids {
-			if t := l.tasks.get(id); t != nil {
+			if t := l.tasks.Get(id); t != nil {
 				l.cancelTask(t)
 			}
 		}
@@ -221,7 +221,7 @@ func (d *Driver) Cancel(ids ...model.TaskID) error {
 // CancelAll cancels every task that was submitted so far.
 func (d *Driver) CancelAll() error {
 	return d.call(context.Background(), func(l *loop) {
-		for _, t := range l.tasks.all() {
+		for _, t := range l.tasks.All() {
 			l.cancelTask(t)
 		}
 	})
@@ -231,7 +231,7 @@ func (d *Driver) CancelAll() error {
 // that run are left alone.
 func (d *Driver) CancelQueued() error {
 	return d.call(context.Background(), func(l *loop) {
-		for _, t := range l.tasks.all() {
+		for _, t := range l.tasks.All() {
 			if t.state == taskQueued {
 				l.cancelTask(t)
 			}

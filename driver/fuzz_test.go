@@ -149,7 +149,7 @@ func FuzzExecutorMessages(f *testing.F) {
 func checkBooks(t *testing.T, l *loop) {
 	t.Helper()
 	running, queued := 0, 0
-	for _, rec := range l.tasks.all() {
+	for _, rec := range l.tasks.All() {
 		id := rec.spec.ID
 		switch rec.state {
 		case taskRunning:

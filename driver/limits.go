@@ -68,6 +68,9 @@ const (
 	MaxAhead     = 1 << 20
 	// MaxBroadcastBytes bounds a broadcast value, encoded.
 	MaxBroadcastBytes = 512 << 20
+	// taskPageBits is how many tasks a page of the table covers, as a power of two: a
+	// quarter of what may wait.
+	taskPageBits = 10
 	// routeBatch is how many results an application takes at once.
 	routeBatch = 256
 	// maxContentReads bounds the executors and workers that read content at once;

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hearthd/hearth/client"
+	"github.com/hearthd/hearth/internal/pages"
 	"github.com/hearthd/hearth/model"
 )
 
@@ -33,7 +34,7 @@ type loop struct {
 	parked  []parked
 	unknown map[model.ExecutorID]time.Time // first seen, not announced
 
-	tasks   table // without a result
+	tasks   pages.Table[model.TaskID, task] // without a result
 	rules   loadRules
 	lanes   []*lane   // what waits, by profile; the default one first
 	near    nearQueue // those that wait for an executor of their choice
@@ -61,7 +62,7 @@ func newLoop(d *Driver, session confirmer) *loop {
 		members: make(map[model.ExecutorID]*member),
 		byConn:  make(map[*conn]*member),
 		unknown: make(map[model.ExecutorID]time.Time),
-		tasks:   newTable(),
+		tasks:   pages.New[model.TaskID, task](taskPageBits, 1),
 	}
 	l.lane(model.ProfileDefault)
 	return l
@@ -170,7 +171,7 @@ func (l *loop) abandon() {
 // takeSubmitted queues new tasks.
 func (l *loop) takeSubmitted() {
 	for _, t := range l.d.intake.drain() {
-		l.tasks.put(t)
+		l.tasks.Put(t.spec.ID, t)
 		if !t.isCall() {
 			l.rules.processes++
 		}
@@ -288,16 +289,30 @@ func (l *loop) release(t *task) {
 	t.at.put(t)
 }
 
-// deliver gives a task its one result.
-func (l *loop) deliver(t *task, r Result) {
+// deliver gives a task its one result, and returns it for what else is to be in
+// it, valid until the next one. Results are large: they are written in place.
+func (l *loop) deliver(t *task, res *model.TaskResult) *Result {
 	t.state = taskOver
-	l.tasks.remove(t.spec.ID)
+	l.tasks.Remove(t.spec.ID)
 	if !t.isCall() {
 		l.rules.processes--
 	}
-	r.Tag, r.Reruns = t.tag, t.reruns
-	l.ended = append(l.ended, r)
+	n := len(l.ended)
+	if n < cap(l.ended) {
+		l.ended = l.ended[:n+1] // what is behind the end is clear
+	} else {
+		l.ended = append(l.ended, Result{})
+	}
+	r := &l.ended[n]
+	r.TaskResult, r.Tag, r.Reruns = *res, t.tag, t.reruns
 	l.d.records.put(t) // it may be another task's from here on
+	return r
+}
+
+// drop gives a task a result that no executor reports.
+func (l *loop) drop(t *task, outcome model.TaskOutcome, why string) {
+	res := notDone(t, outcome, why)
+	l.deliver(t, &res)
 }
 
 func resultBytes(r *Result) int { return len(r.Stdout) + len(r.Stderr) + len(r.Value) }
@@ -328,7 +343,7 @@ func (l *loop) result(m *member, r *model.TaskResult) {
 		m.conn.fetch.push(fetchJob{res: *r, tag: t.tag})
 		return
 	}
-	l.complete(m, t, Result{TaskResult: *r})
+	l.complete(m, t, r)
 }
 
 // fetched takes a result with its output.
@@ -343,14 +358,16 @@ func (l *loop) fetched(f fetchedMsg) {
 		closeFiles(f.files)
 		return
 	}
-	l.complete(m, t, Result{TaskResult: f.res, StdoutFile: f.files[0], StderrFile: f.files[1], OutputErr: f.err})
+	r := l.complete(m, t, &f.res)
+	r.StdoutFile, r.StderrFile, r.OutputErr = f.files[0], f.files[1], f.err
 }
 
-func (l *loop) complete(m *member, t *task, r Result) {
-	l.ack(m, t.spec.ID, !t.isCall(), len(r.Value))
+func (l *loop) complete(m *member, t *task, res *model.TaskResult) *Result {
+	l.ack(m, t.spec.ID, !t.isCall(), len(res.Value))
 	l.release(t)
+	r := l.deliver(t, res)
 	r.Host = m.info.Host
-	l.deliver(t, r)
+	return r
 }
 
 // ack tells an executor that it may forget a result: at the end of this turn,
@@ -368,7 +385,7 @@ func (l *loop) cancelTask(t *task) {
 	case taskQueued:
 		l.unqueue(t)
 		t.slab = nil // a queue may refer to it for long
-		l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled before it ran")})
+		l.drop(t, model.TaskKilled, "cancelled before it ran")
 	case taskRunning:
 		if t.cancelled {
 			return

@@ -110,12 +110,12 @@ func (l *loop) oneTable(t *testing.T, lost model.ExecutorID) {
 	for _, m := range l.members {
 		for _, task := range m.tasks() {
 			id := task.spec.ID
-			if held++; l.tasks.get(id) != task || task.at != m {
+			if held++; l.tasks.Get(id) != task || task.at != m {
 				t.Errorf("executor %d holds task %d, which says otherwise", m.info.ID, id)
 			}
 		}
 	}
-	for _, task := range l.tasks.all() {
+	for _, task := range l.tasks.All() {
 		id := task.spec.ID
 		switch {
 		case task.at == nil:
@@ -124,8 +124,8 @@ func (l *loop) oneTable(t *testing.T, lost model.ExecutorID) {
 			t.Errorf("task %d is with executor %d, which is not in the table", id, task.at.info.ID)
 		}
 	}
-	if held+queued != l.tasks.size || queued != l.queued() {
-		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", l.tasks.size, held, queued, l.queued())
+	if held+queued != l.tasks.Len() || queued != l.queued() {
+		t.Errorf("%d tasks: %d held, %d without an executor, %d queued", l.tasks.Len(), held, queued, l.queued())
 	}
 }
 

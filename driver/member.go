@@ -155,7 +155,7 @@ func (m *member) forget() {
 
 // holds returns a task that the executor holds, nil if it does not.
 func (l *loop) holds(m *member, id model.TaskID) *task {
-	if t := l.tasks.get(id); t != nil && t.at == m {
+	if t := l.tasks.Get(id); t != nil && t.at == m {
 		return t
 	}
 	return nil

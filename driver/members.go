@@ -285,10 +285,10 @@ func (l *loop) lose(m *member, reason string) {
 		l.release(t)
 		switch {
 		case t.cancelled:
-			l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled; its executor has ended: "+reason)})
+			l.drop(t, model.TaskKilled, "cancelled; its executor has ended: "+reason)
 		case t.reruns >= MaxReruns:
 			why := fmt.Sprintf("lost with its executor %d times; the last one: %s", t.reruns+1, reason)
-			l.deliver(t, Result{TaskResult: notDone(t, model.TaskNotRun, why)})
+			l.drop(t, model.TaskNotRun, why)
 		default:
 			t.reruns++
 			t.spec.Attempt++

@@ -41,7 +41,7 @@ func (l *loop) returned(m *member, t *task) {
 	l.ack(m, t.spec.ID, true, 0)
 	l.release(t)
 	if t.cancelled {
-		l.deliver(t, Result{TaskResult: notDone(t, model.TaskKilled, "cancelled before it ran")})
+		l.drop(t, model.TaskKilled, "cancelled before it ran")
 		return
 	}
 	t.state = taskQueued

@@ -361,8 +361,8 @@ func TestSimEachOfManyCallsHasOneResultWhateverIsLost(t *testing.T) {
 				}
 				if err := d.call(context.Background(), func(l *loop) {
 					checkBooks(t, l)
-					if l.tasks.size != 0 || l.d.out.bytes != 0 || len(l.tasks.pages) != 0 {
-						t.Errorf("%d tasks in %d pages and %d bytes remain", l.tasks.size, len(l.tasks.pages), l.d.out.bytes)
+					if l.tasks.Len() != 0 || l.d.out.bytes != 0 {
+						t.Errorf("%d tasks and %d bytes remain", l.tasks.Len(), l.d.out.bytes)
 					}
 				}); err != nil {
 					t.Error(err)

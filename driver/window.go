@@ -30,7 +30,7 @@ type loadRules struct {
 
 // look brings the rules up to date.
 func (r *loadRules) look(l *loop) {
-	r.tasks, r.strict = l.tasks.size, l.d.cfg.StartFree
+	r.tasks, r.strict = l.tasks.Len(), l.d.cfg.StartFree
 	if most := l.d.cfg.MaxRunning; most > 0 {
 		slots := 0
 		for _, m := range l.members {

@@ -30,6 +30,11 @@ const (
 	// flushResults is how many results of quick functions are worth a message
 	// while others wait to be called.
 	flushResults = 256
+	// heldPageBits is how many numbers a page of the held tasks covers, as a power of
+	// two: a driver hands tasks out in runs of about half as many. maxSparePages
+	// bounds the empty pages that are kept.
+	heldPageBits  = 6
+	maxSparePages = 64
 	// maxBuryRounds bounds the looks for what a task left behind.
 	maxBuryRounds = 200
 )

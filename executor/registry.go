@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hearthd/hearth/internal/pages"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
 )
@@ -38,7 +39,7 @@ func (t *heldTask) isCall() bool { return t.spec.Function != "" }
 // use.
 type registry struct {
 	mu      sync.Mutex
-	held    heldTable
+	held    pages.Table[model.TaskID, heldTask]
 	records records
 	results resultList // that wait for the driver
 	closed  bool
@@ -61,7 +62,8 @@ type registry struct {
 
 func newRegistry(run func(*heldTask), discard func(*capture)) *registry {
 	r := &registry{
-		run: run, discard: discard, ready: make(chan struct{}, 1),
+		held: pages.New[model.TaskID, heldTask](heldPageBits, maxSparePages),
+		run:  run, discard: discard, ready: make(chan struct{}, 1),
 	}
 	r.calls.work.L = &r.mu
 	r.calls.ending = make(map[*heldTask]struct{})
@@ -84,7 +86,7 @@ func (r *registry) add(tasks []model.ExecTask) error {
 		if r.closed {
 			return nil
 		}
-		if old := r.held.get(spec.ID); old != nil {
+		if old := r.held.Get(spec.ID); old != nil {
 			if old.spec.Attempt >= spec.Attempt {
 				if old.over { // the driver may have missed the result
 					r.results.again(old)
@@ -94,13 +96,13 @@ func (r *registry) add(tasks []model.ExecTask) error {
 			}
 			r.dropLocked(old)
 		}
-		if r.held.size >= 2*MaxHeldTasks {
+		if r.held.Len() >= 2*MaxHeldTasks {
 			return errTooMany
 		}
 		t := r.records.get()
 		t.spec = *spec
-		full := r.held.size >= MaxHeldTasks
-		r.held.put(t)
+		full := r.held.Len() >= MaxHeldTasks
+		r.held.Put(spec.ID, t)
 		if full {
 			r.finishLocked(t, &model.TaskResult{
 				Outcome: model.TaskNotRun, ExitCode: -1,
@@ -140,7 +142,7 @@ func (r *registry) recall(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held.get(id); t != nil && !t.over && !t.started {
+		if t := r.held.Get(id); t != nil && !t.over && !t.started {
 			r.finishLocked(t, &model.TaskResult{Outcome: model.TaskReturned, ExitCode: -1}, [2]*capture{})
 			r.wake()
 		}
@@ -187,9 +189,9 @@ func (r *registry) wake() {
 func (r *registry) ids() []model.TaskID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]model.TaskID, 0, r.held.size)
-	for _, t := range r.held.all() {
-		out = append(out, t.spec.ID)
+	out := make([]model.TaskID, 0, r.held.Len())
+	for id := range r.held.All() {
+		out = append(out, id)
 	}
 	return out
 }
@@ -204,7 +206,7 @@ func (r *registry) adopt(w *model.ExecutorWelcome, cores int) {
 	for _, id := range w.Adopted {
 		keep[id] = true
 	}
-	for _, t := range r.held.all() {
+	for _, t := range r.held.All() {
 		if !keep[t.spec.ID] {
 			r.dropLocked(t)
 		}
@@ -225,7 +227,7 @@ func (r *registry) ack(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held.get(id); t != nil && t.over {
+		if t := r.held.Get(id); t != nil && t.over {
 			r.dropLocked(t)
 		}
 	}
@@ -233,7 +235,7 @@ func (r *registry) ack(ids []model.TaskID) {
 
 // dropLocked forgets a task; a running one is killed and its result thrown away.
 func (r *registry) dropLocked(t *heldTask) {
-	r.held.remove(t)
+	r.held.Remove(t.spec.ID)
 	if !t.over {
 		t.abandoned = true
 		r.killLocked(t, model.TaskKilled)
@@ -257,7 +259,7 @@ func (r *registry) cancel(ids []model.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		if t := r.held.get(id); t != nil && !t.over {
+		if t := r.held.Get(id); t != nil && !t.over {
 			r.killLocked(t, model.TaskKilled)
 		}
 	}
@@ -309,7 +311,7 @@ func (r *registry) fetch(f model.OutputFetch) model.OutputChunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := model.OutputChunk{ID: f.ID, Stderr: f.Stderr, Offset: f.Offset}
-	t := r.held.get(f.ID)
+	t := r.held.Get(f.ID)
 	switch {
 	case t == nil:
 		out.Error = fmt.Sprintf("task %d: %v: its result was acknowledged or it never ran here", f.ID, model.ErrNotFound)
@@ -338,7 +340,7 @@ func (r *registry) fetch(f model.OutputFetch) model.OutputChunk {
 func (r *registry) close() (done <-chan struct{}) {
 	r.mu.Lock()
 	r.closed = true
-	for _, t := range r.held.all() {
+	for _, t := range r.held.All() {
 		r.dropLocked(t)
 	}
 	r.calls.work.Broadcast()

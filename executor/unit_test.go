@@ -269,7 +269,7 @@ func everyResultIsHeld(r *registry) bool {
 	defer r.mu.Unlock()
 	waiting := 0
 	for t := r.results.head; t != nil; t = t.next {
-		if r.held.get(t.spec.ID) != t || !t.over {
+		if r.held.Get(t.spec.ID) != t || !t.over {
 			return false
 		}
 		if !t.sent {
@@ -326,8 +326,8 @@ func FuzzDriverMessages(f *testing.F) {
 			}
 		}
 		<-r.close()
-		if r.held.size != 0 || r.results.head != nil || r.results.waiting != 0 {
-			t.Errorf("%d tasks and %d results are held after the end", r.held.size, r.results.waiting)
+		if r.held.Len() != 0 || r.results.head != nil || r.results.waiting != 0 {
+			t.Errorf("%d tasks and %d results are held after the end", r.held.Len(), r.results.waiting)
 		}
 	})
 }

@@ -85,6 +85,7 @@ func layers() map[string]Layer {
 		"internal/simnet":      {0, "in-memory network; knows nothing of us"},
 		"internal/unixsocket":  {0, "sockets between processes of one user; knows nothing of us"},
 		"config":               {1, "settings, in model's terms"},
+		"internal/pages":       {0, "tables by numbers; knows nothing of us"},
 		"internal/recordlog":   {1, "append-only files of checked records; knows nothing of us"},
 		"internal/tlsconf":     {1, "TLS from files"},
 		"internal/ca":          {2, "makes the certificates that tlsconf reads"},
