@@ -28,6 +28,7 @@ type driverFlags struct {
 	artifacts  []string
 	supervise  bool
 	disconnect string
+	maxRuntime time.Duration
 	wait       bool
 	detach     bool
 }
@@ -52,13 +53,7 @@ func newDriverSubmit(s Streams) *cobra.Command {
 			"  hearth driver submit --supervise --artifact https://example.org/jobs/driver -- ./driver\n" +
 			"  hearth driver submit --wait -- /bin/sh -c 'seq 100 | hearth run -- ./simulate {}'",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, err := f.spec(cmd.Context(), s, args)
-			if err != nil {
-				return err
-			}
-			return f.run(cmd, s, spec)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.submit(cmd, s, args) },
 	}
 	cmd.Flags().SetInterspersed(false)
 	f.bind(cmd)
@@ -72,7 +67,7 @@ func (f *driverFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.name, "name", "", "name of the driver (default: the command's name)")
 	fs.IntVar(&f.cores, "cores", 1, "cores of the driver")
-	fs.StringVar(&f.memory, "memory", "1g", "memory of the driver")
+	fs.StringVar(&f.memory, "memory", defaultDriverMemory, "memory of the driver")
 	fs.StringArrayVar(&f.resources, "resource", nil, "named resource of the driver, NAME=AMOUNT (repeatable)")
 	fs.StringArrayVar(&f.env, "env", nil, "environment of the driver, NAME=VALUE or NAME to pass yours on (repeatable)")
 	fs.StringVar(&f.chdir, "chdir", "", "absolute working directory on the worker (default: a directory of its own)")
@@ -80,8 +75,18 @@ func (f *driverFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.artifacts, "artifact", nil, "file that the worker fetches into the driver's directory, URL or URL#sha256=DIGEST&name=PATH (repeatable)")
 	fs.BoolVar(&f.supervise, "supervise", false, "launch it again when it fails or is lost")
 	fs.StringVar(&f.disconnect, "disconnect", string(model.DisconnectKeep), "keep: on a worker that is cut off it runs on until that is back; singleton: it ends before it is replaced, so that no two run at once")
+	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the driver when it is there for longer (default: no limit)")
 	fs.BoolVar(&f.wait, "wait", false, "wait until the driver has ended")
 	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
+}
+
+// submit is the command: argv is what the driver runs.
+func (f *driverFlags) submit(cmd *cobra.Command, s Streams, argv []string) error {
+	spec, err := f.spec(cmd.Context(), s, argv)
+	if err != nil {
+		return err
+	}
+	return f.run(cmd, s, spec)
 }
 
 // spec turns flags into a description and reports every problem at once.
@@ -109,7 +114,7 @@ func (f *driverFlags) spec(ctx context.Context, s Streams, argv []string) (model
 	spec := model.DriverSpec{
 		Name: f.name, User: userName(), Cores: f.cores, MemoryMiB: memory, Resources: resources, Supervise: f.supervise,
 		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir}, Files: files, Artifacts: artifacts,
-		Disconnect: model.DisconnectPolicy(f.disconnect),
+		Disconnect: model.DisconnectPolicy(f.disconnect), MaxRuntimeMilli: f.maxRuntime.Milliseconds(),
 	}
 	if spec.Name == "" {
 		spec.Name = filepath.Base(argv[0])

@@ -36,6 +36,7 @@ type submitFlags struct {
 	maxRuntime    time.Duration
 	wait          bool
 	detach        bool
+	deploy        deployFlags
 }
 
 func newSubmit(s Streams) *cobra.Command {
@@ -50,11 +51,20 @@ func newSubmit(s Streams) *cobra.Command {
 			"application is registered, --wait when it has ended, with the exit code of the work:\n" +
 			"0 if all succeeded, else that of the first failed copy (128+n for signal n), 130 killed\n" +
 			"by a user, 124 not placed or not done within --timeout, 255 cluster fault. While nothing is\n" +
-			"placed the reason is printed on standard error after 2 s and then every 10 s.",
+			"placed the reason is printed on standard error after 2 s and then every 10 s.\n\n" +
+			"With --deploy-mode cluster the command is a driver: it runs once, on a worker, and may register\n" +
+			"applications of its own. It is the same as hearth driver submit, which says more.",
 		Example: "  hearth submit --executors 3 -- /usr/bin/server --port 9000\n" +
-			"  hearth submit --completions 100 --cores 2 --memory 1g --wait -- ./simulate",
+			"  hearth submit --completions 100 --cores 2 --memory 1g --wait -- ./simulate\n" +
+			"  hearth submit --deploy-mode cluster --supervise --artifact https://example.org/driver -- ./driver",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if driver, err := f.asDriver(cmd); driver != nil || err != nil {
+				if err != nil {
+					return &codedError{code: exitUsage, err: err}
+				}
+				return driver.submit(cmd, s, args)
+			}
 			spec, err := f.spec(cmd, s, args)
 			if err != nil {
 				return err
@@ -88,6 +98,7 @@ func (f *submitFlags) bind(cmd *cobra.Command) {
 	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the application when it runs longer (default: no limit)")
 	fs.BoolVar(&f.wait, "wait", false, "wait until the application has ended")
 	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
+	f.deploy.bind(fs)
 }
 
 // spec turns flags into a description and reports every problem at once.
