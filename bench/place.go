@@ -428,7 +428,7 @@ func (p *place) notes() {
 	r := p.report
 	r.Note("Ours: 3 master processes and etcd: 3 member processes, alternating A B B A on one file system, descriptions and values of %d bytes, clients in processes of their own, equal nice values.", payloadBytes)
 	r.Note("Workers are pretended: %d sessions in the benchmark's process take launch orders and report them as LAUNCHING; no process is started.", pretendedWorkers)
-	r.Note("Acknowledged: the application is committed and applied. Placed: its executor is committed and the order is at the worker, which is a second commit. B2 counts placed executors.")
+	r.Note("Acknowledged: the application is committed and applied. Placed: its executor is committed, with the registration if nothing else is under way, and the order is at the worker. B2 counts placed executors.")
 	r.Note("At saturation %d submissions are in flight, up to %d in a message; ours are registered, placed, ordered and reported as LAUNCHING within the time, etcd puts a key.", inFlight, rpc.MaxSubmissions)
 	r.Note("Flushes are those that the disk has done for anybody, from its stat file in /sys; syncs that the kernel merges count once, on both sides. Of etcd: during transactions.")
 }

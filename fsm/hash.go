@@ -66,11 +66,17 @@ const (
 
 // hasher hashes records. It keeps its buffer, because one is hashed for each
 // record that an entry changes.
-type hasher struct{ buf []byte }
+type hasher struct {
+	buf []byte
+	off bool // every hash is zero
+}
 
 // sum is the first half of SHA-256 over the tag and the record's bytes. The
 // records hold their own keys and no maps, so equal records have equal bytes.
 func (h *hasher) sum(tag tableTag, m proto.Message) Hash {
+	if h.off {
+		return Hash{}
+	}
 	buf, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(h.buf[:0], byte(tag)), m)
 	if err != nil {
 		// Only text that is not UTF-8 cannot be encoded, and all text here
@@ -81,8 +87,15 @@ func (h *hasher) sum(tag tableTag, m proto.Message) Hash {
 	return h.digest(buf)
 }
 
-// begin is an encoding by hand; digest ends it.
-func (h *hasher) begin(tag tableTag) recordBytes { return append(h.buf[:0], byte(tag)) }
+// byHand is sum for records that are encoded by hand.
+func (h *hasher) byHand(tag tableTag, encode func(*recordBytes)) Hash {
+	if h.off {
+		return Hash{}
+	}
+	b := recordBytes(append(h.buf[:0], byte(tag)))
+	encode(&b)
+	return h.digest(b)
+}
 
 func (h *hasher) digest(buf []byte) Hash {
 	h.buf = buf
@@ -103,9 +116,7 @@ func (h *hasher) offer(w *model.Worker) Hash {
 // app leaves out the specification and the ended executors for the same
 // reason. Both can be big.
 func (h *hasher) app(a *model.App) Hash {
-	b := h.begin(tagApp)
-	b.app(a)
-	return h.digest(b)
+	return h.byHand(tagApp, func(b *recordBytes) { b.app(a) })
 }
 
 func (h *hasher) spec(a *model.App) Hash {
@@ -117,21 +128,15 @@ func (h *hasher) executor(e *model.Executor) Hash { return h.process(tagExecutor
 func (h *hasher) finished(e *model.Executor) Hash { return h.process(tagFinished, e) }
 
 func (h *hasher) process(tag tableTag, e *model.Executor) Hash {
-	b := h.begin(tag)
-	b.executor(e)
-	return h.digest(b)
+	return h.byHand(tag, func(b *recordBytes) { b.executor(e) })
 }
 
 func (h *hasher) request(r *remembered) Hash {
-	b := h.begin(tagRequest)
-	b.request(r)
-	return h.digest(b)
+	return h.byHand(tagRequest, func(b *recordBytes) { b.request(r) })
 }
 
 func (h *hasher) auditLine(l *model.AuditLine) Hash {
-	b := h.begin(tagAudit)
-	b.auditLine(l)
-	return h.digest(b)
+	return h.byHand(tagAudit, func(b *recordBytes) { b.auditLine(l) })
 }
 
 func (h *hasher) token(t *model.Token) Hash { return h.sum(tagToken, tokenToProto(t)) }

@@ -64,13 +64,14 @@ func AppIDFor(wallMilli int64, number uint64) AppID {
 
 // Number returns the counter part of the id, which may be that of a driver.
 func (a AppID) Number() (uint64, error) {
-	parts := strings.Split(string(a), "-")
-	if len(parts) != 3 || (parts[0] != "app" && parts[0] != driverPrefix) || len(parts[1]) != 14 {
+	kind, rest, _ := strings.Cut(string(a), "-") // without memory: it is asked all the time
+	stamp, number, ok := strings.Cut(rest, "-")
+	if !ok || (kind != "app" && kind != driverPrefix) || len(stamp) != 14 || strings.Contains(number, "-") {
 		return 0, fmt.Errorf("application id %q: want app-YYYYMMDDhhmmss-N", string(a))
 	}
-	n, err := strconv.ParseUint(parts[2], 10, 64)
+	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("application id %q: %q is not a number", string(a), parts[2])
+		return 0, fmt.Errorf("application id %q: %q is not a number", string(a), number)
 	}
 	return n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -19,6 +20,18 @@ import (
 // masterNice is the nice value of masters: they need little, but they need it
 // within a fraction of the heartbeat time-out (ADR 0023).
 const masterNice = -10
+
+// masterGCPercent is how much a master's memory grows, in percent of what it
+// needs, before garbage is collected: half the collections for half as much
+// memory again (ADR 0044).
+const masterGCPercent = 200
+
+// relaxCollector sets masterGCPercent unless GOGC says something.
+func relaxCollector(env []string) {
+	if variable(env, "GOGC") == "" {
+		debug.SetGCPercent(masterGCPercent)
+	}
+}
 
 // privateUmask keeps every file of a master from other users.
 const privateUmask = 0o077
@@ -49,6 +62,7 @@ func newMaster(s Streams) *cobra.Command {
 				return lastWord(log, conf.Log, fmt.Errorf("start master: %w", err))
 			}
 			preferMaster(log)
+			relaxCollector(s.Env)
 			// Libraries make the files of the log and of snapshots readable by all. A
 			// master starts no processes, so nobody else inherits this.
 			unix.Umask(privateUmask)
