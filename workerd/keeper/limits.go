@@ -35,6 +35,7 @@ const (
 	maxExitBytes       = 64 << 10 // of the record of one exit
 	compactMinRecords  = 4096     // records of exits before the file is rewritten
 	compactGarbage     = 4        // and then when there are this many times as many as exits
+	maxStatBytes       = 2 << 10  // of /proc/PID/stat: 52 numbers and a short name
 	maxEnvironBytes    = 4 << 20  // of /proc/PID/environ read in search of markers
 	maxQueuedCalls     = 256      // requests of a client not yet written
 	maxExtraGroups     = 64

@@ -51,13 +51,31 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// readStat reads /proc/PID/stat.
+// readStat reads /proc/PID/stat. A scan calls it for every process of the machine, and there is a scan
+// for each end, so it makes three system calls and keeps nothing.
 func readStat(pid int) (procStat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	var line [maxStatBytes]byte
+	n, err := readProc("/proc/"+strconv.Itoa(pid)+"/stat", line[:])
 	if err != nil {
 		return procStat{}, fmt.Errorf("read status of process %d: %w", pid, err)
 	}
-	return parseStat(pid, b)
+	return parseStat(pid, line[:n])
+}
+
+// readProc reads a file of /proc that fits into b: those are made anew by each read from their start.
+func readProc(path string, b []byte) (n int, err error) {
+	fd := -1
+	for fd < 0 {
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, err
+		}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for {
+		if n, err = unix.Read(fd, b); !errors.Is(err, unix.EINTR) {
+			return max(n, 0), err
+		}
+	}
 }
 
 // parseStat takes apart a line of proc(5). The command name may hold blanks and parentheses, so
@@ -67,21 +85,36 @@ func parseStat(pid int, line []byte) (procStat, error) {
 		fieldState, fieldPPID, fieldPgrp = 0, 1, 2
 		fieldThreads, fieldStart         = 17, 19
 	)
+	malformed := func() error { return fmt.Errorf("status of process %d is malformed", pid) }
 	end := bytes.LastIndexByte(line, ')')
-	fields := bytes.Fields(line[end+1:])
-	if end < 0 || len(fields) <= fieldStart {
-		return procStat{}, fmt.Errorf("status of process %d is malformed", pid)
+	if end < 0 {
+		return procStat{}, malformed()
 	}
-	p := procStat{procID: procID{pid: pid}, state: fields[fieldState][0]}
-	var errs [4]error
-	p.ppid, errs[0] = strconv.Atoi(string(fields[fieldPPID]))
-	p.pgrp, errs[1] = strconv.Atoi(string(fields[fieldPgrp]))
-	p.threads, errs[2] = strconv.Atoi(string(fields[fieldThreads]))
-	p.start, errs[3] = strconv.ParseUint(string(fields[fieldStart]), 10, 64)
-	if err := errors.Join(errs[:]...); err != nil {
-		return procStat{}, fmt.Errorf("status of process %d: %w", pid, err)
+	p := procStat{procID: procID{pid: pid}}
+	field := 0
+	for word := range bytes.FieldsSeq(line[end+1:]) {
+		var err error
+		switch field {
+		case fieldState:
+			p.state = word[0]
+		case fieldPPID:
+			p.ppid, err = strconv.Atoi(string(word))
+		case fieldPgrp:
+			p.pgrp, err = strconv.Atoi(string(word))
+		case fieldThreads:
+			p.threads, err = strconv.Atoi(string(word))
+		case fieldStart:
+			p.start, err = strconv.ParseUint(string(word), 10, 64)
+			if err == nil {
+				return p, nil
+			}
+		}
+		if err != nil {
+			return procStat{}, fmt.Errorf("status of process %d: %w", pid, err)
+		}
+		field++
 	}
-	return p, nil
+	return procStat{}, malformed()
 }
 
 // scanProcs reads the status of every process that lives through the scan. Processes are read one
