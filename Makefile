@@ -344,7 +344,7 @@ ENTRIES ?= 20500
 .PHONY: property
 property: ## plans of random clusters against the rules read one by one, and against the state (STATES=n)
 	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestThePlanIsThatOfTheRulesReadOneByOne|TestAnIndexPlansWhatTheRulesSayWhateverHappened|TestDriversArePlacedAsTheRulesSay)$$' ./scheduler -rapid.checks=$(STATES)
-	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^TestWhatTheSchedulerPlansIsAccepted$$' ./fsm -rapid.checks=1000
+	$(GO) test -count=1 -timeout $(SIM_TIMEOUT) -run '^(TestWhatTheSchedulerPlansIsAccepted|TestSC13AnIdenticalRefusedPlacementIsNeverProposedMoreThanTwice)$$' ./fsm -rapid.checks=1000
 	$(GO) test -count=1 -v -timeout $(SIM_TIMEOUT) -run '^TestAC07AnyCommandsKeepTheInvariants$$' ./fsm -rapid.checks=$(ENTRIES)
 
 .PHONY: bench-launch
