@@ -35,6 +35,9 @@ const (
 	// bounds the empty pages that are kept.
 	heldPageBits  = 6
 	maxSparePages = 64
+	// maxSpawners bounds the threads that start processes: beyond about the number
+	// of cores they only stand in each other's way.
+	maxSpawners = 8
 	// maxBuryRounds bounds the looks for what a task left behind.
 	maxBuryRounds = 200
 )

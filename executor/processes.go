@@ -33,7 +33,12 @@ type processes struct {
 	spawn chan func()
 	stop  chan struct{} // closed when no more processes are started
 
-	mu      sync.Mutex
+	// mu is held for reading while a process is started, so that several can be, and
+	// for writing by whoever reaps or looks for orphans: each child is known to it.
+	mu sync.RWMutex
+	// leaders may be read while mu is held for writing, and change then or, while it is
+	// held for reading, under known.
+	known   sync.Mutex
 	leaders map[int]*process
 }
 
@@ -61,9 +66,10 @@ func newProcesses(logger hclog.Logger, owner bool) (*processes, error) {
 	}, nil
 }
 
-// runSpawner starts processes from one thread until stop is closed. The
-// parent-death signal of a child comes when the thread that spawned it ends,
-// so that thread must not be one that Go may retire.
+// runSpawner starts processes from one thread, one after the other, until stop is
+// closed. The parent-death signal of a child comes when the thread that spawned it
+// ends, so that thread must not be one that Go may retire. One thread starts about
+// two thirds of what two cores can, so there are several.
 func (ps *processes) runSpawner() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	for {
@@ -81,14 +87,16 @@ func (ps *processes) runSpawner() {
 func (ps *processes) start(cmd *exec.Cmd, marks []string) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, marks: marks, exited: make(chan struct{}), kin: make(map[int]uint64)}
-	done := make(chan error)
+	done := make(chan error, 1)
 	begin := func() {
-		ps.mu.Lock()
-		defer ps.mu.Unlock()
+		ps.mu.RLock()
+		defer ps.mu.RUnlock()
 		err := cmd.Start()
 		if err == nil {
 			p.pid = cmd.Process.Pid
+			ps.known.Lock()
 			ps.leaders[p.pid] = p
+			ps.known.Unlock()
 		}
 		done <- err
 	}

@@ -92,11 +92,13 @@ func (x *executor) verdict(ctx context.Context, err error) error {
 	return nil
 }
 
-// startHelpers starts the spawner and the sweeper; the result stops and joins
+// startHelpers starts the spawners and the sweeper; the result stops and joins
 // them.
 func (x *executor) startHelpers() func() {
 	var joined sync.WaitGroup
-	joined.Go(func() { x.procs.runSpawner() })
+	for range max(1, min(x.cfg.Cores, maxSpawners)) {
+		joined.Go(func() { x.procs.runSpawner() })
+	}
 	joined.Go(func() {
 		t := time.NewTicker(x.cfg.timing.sweep)
 		defer t.Stop()
