@@ -335,6 +335,10 @@ bench-run: build ## shell tasks beside xargs and GNU parallel, in turns (PAIRS=n
 bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
 	bin/hearth bench decide --pairs $(PAIRS)
 
+.PHONY: bench-idle
+bench-idle: build ## what masters cost while nothing happens: 100 workers, 1,000 applications that wait (BENCH_DIR=directory)
+	bin/hearth bench idle --dir $(BENCH_DIR)
+
 # --- the scheduler against the rules -------------------------------------------
 
 STATES ?= 100000
