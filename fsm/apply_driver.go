@@ -205,7 +205,16 @@ func (t *tx) reportAttempt(id model.WorkerID, incarnation uint64, rep model.Exec
 	if reported && rep.PID > 0 && e.PID != rep.PID {
 		t.editAttempt(d, e.ID).PID = rep.PID
 	}
-	if reported && e.State.CanBecome(rep.State) {
+	switch {
+	case reported && e.State.CanBecome(rep.State):
+		moved := t.moveAttempt(d, e.ID, rep.State, rep.Reason)
+		if rep.State == model.ExecutorRunning {
+			moved.Reason = model.TrimReason(rep.Reason) // it waits for its artifacts no more
+		}
+	case rep.State == model.ExecutorLaunching && e.State == rep.State && rep.Reason != "" && rep.Reason != e.Reason &&
+		t.tick-e.PlacedTick <= model.MaxFetchMilli:
+		// It gets on: another part of its artifacts has come, so the time in which it
+		// must come up begins anew.
 		t.moveAttempt(d, e.ID, rep.State, rep.Reason)
 	}
 }

@@ -91,3 +91,41 @@ func TestADriverThatRunsForLongerThanItMayIsEnded(t *testing.T) {
 		}
 	})
 }
+
+// A launch may take as long as its artifacts keep coming, within the limit: each report of progress begins the time anew in
+// which it must come up, a repeated one does not.
+func TestALaunchThatFetchesGetsTimeAsLongAsMoreComes(t *testing.T) {
+	t.Parallel()
+	w, id := withDriver()(t, false)
+	w.offerDriver(id, "w1")
+	fetching := func(text string) *model.Executor {
+		t.Helper()
+		r := says(id.Owner(), 1, model.ExecutorLaunching)
+		r.Reason = text
+		w.report1("w1", r)
+		e, _ := w.v().AttemptAt(id.Ref(1))
+		return e
+	}
+	w.report1("w1", says(id.Owner(), 1, model.ExecutorLaunching))
+	w.after(45_000)
+	if e := fetching("10 bytes are here"); e.StateTick != w.tick || e.Reason != "10 bytes are here" {
+		t.Errorf("progress at %d: since %d (%q)", w.tick, e.StateTick, e.Reason)
+	}
+	since := w.tick
+	w.after(45_000)
+	if e := fetching("10 bytes are here"); e.StateTick != since {
+		t.Errorf("no progress at %d: since %d, want %d", w.tick, e.StateTick, since)
+	}
+	if e := fetching("20 bytes are here"); e.StateTick != w.tick {
+		t.Errorf("progress at %d: since %d", w.tick, e.StateTick)
+	}
+	since = w.tick
+	w.after(model.MaxFetchMilli)
+	if e := fetching("30 bytes are here"); e.StateTick != since {
+		t.Errorf("beyond the limit the time began anew at %d", e.StateTick)
+	}
+	w.report1("w1", says(id.Owner(), 1, model.ExecutorRunning))
+	if e, _ := w.v().AttemptAt(id.Ref(1)); e.State != model.ExecutorRunning || e.Reason != "" {
+		t.Errorf("it is %s (%q)", e.State, e.Reason)
+	}
+}

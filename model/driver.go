@@ -14,6 +14,10 @@ import (
 // driverPrefix begins the ids of drivers in cluster mode.
 const driverPrefix = "driver"
 
+// MaxFetchMilli bounds the time in which the launch of a driver may wait for its
+// artifacts while more of them comes, in ms.
+const MaxFetchMilli = 60 * 60 * 1000
+
 // DriverID names a driver in cluster mode: "driver-20261130061500-0003". The
 // last part is a counter held in the replicated state and never reused.
 type DriverID string

@@ -24,7 +24,7 @@ import (
 // artifact returns the path of an artifact of a driver, like get: it is fetched once for each worker
 // and digest.
 func (c *programCache) artifact(ctx context.Context, a model.Artifact, fetching func()) (path string, release func(), err error) {
-	return c.want(ctx, content{name: "artifact " + a.Name, sha256: a.SHA256, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
+	return c.want(ctx, content{name: "artifact " + a.Name, sha256: a.SHA256, within: artifactWait, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
 		d := &download{cache: c, artifact: a, part: part, flight: f, hash: sha256.New()}
 		if err := d.run(ctx); err != nil {
 			return "", fmt.Errorf("fetch it from %s: %w", a.URL, err)
@@ -228,17 +228,20 @@ func (d *download) check() error {
 func (a *agent) startArtifacts(e effect) {
 	a.jobs.Go(func() {
 		late := context.WithoutCancel(a.keepers.ctx)
-		ctx, cancel := context.WithTimeout(a.keepers.ctx, programWait)
+		ctx, cancel := context.WithTimeout(a.keepers.ctx, artifactWait)
 		defer cancel()
 		ctx, kill := context.WithCancelCause(ctx)
 		defer kill(nil)
 		paths := make([]string, 0, len(e.launch.Spec.Artifacts))
 		watched := false
 		for _, x := range e.launch.Spec.Artifacts {
+			fetched, end := context.WithCancel(ctx)
 			path, release, err := a.programs.artifact(ctx, x, func() {
 				a.fetching(ctx, e.ref, !watched, kill)
 				watched = true
+				a.jobs.Go(func() { a.tellProgress(fetched, e.ref, x) })
 			})
+			end()
 			if err != nil {
 				a.startFailed(late, e.ref, err)
 				return
@@ -298,4 +301,57 @@ func placeArtifact(root *os.Root, x model.Artifact, path string) error {
 		err = out.Chmod(0o700)
 	}
 	return errors.Join(err, out.Close())
+}
+
+// tellProgress says every artifactTell how much of an artifact has come, as long as more comes: the
+// leader is patient with a launch that gets on (fsm: reportAttempt). One that stands still ends by
+// itself, see programPatience.
+func (a *agent) tellProgress(ctx context.Context, ref model.ExecutorRef, x model.Artifact) {
+	tick := time.NewTicker(artifactTell)
+	defer tick.Stop()
+	var told int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		got, size := a.programs.coming(x.SHA256)
+		if got == told {
+			continue
+		}
+		told = got
+		if a.do(ctx, func() { a.table.fetched(ref, fetchingText(x.Name, got, size)) }) != nil {
+			return
+		}
+	}
+}
+
+// fetchingText is what a person reads of a launch that waits; size is 0 if the server did not say.
+func fetchingText(name string, got, size int64) string {
+	if size > got {
+		return fmt.Sprintf("fetching artifact %s: %d of %d bytes are here", name, got, size)
+	}
+	return fmt.Sprintf("fetching artifact %s: %d bytes are here", name, got)
+}
+
+// fetched is fetching with how far that is.
+func (t *table) fetched(ref model.ExecutorRef, how string) {
+	if e := t.execs[ref]; e != nil && e.starting && !e.report.State.Terminal() {
+		r := e.report
+		r.Reason = how
+		t.reports.put(r)
+	}
+}
+
+// coming is how much of a content that is being fetched has come, and how big it is as far as that is
+// known.
+func (c *programCache) coming(sha256 string) (got, size int64) {
+	c.mu.Lock()
+	f := c.flights[sha256]
+	c.mu.Unlock()
+	if f == nil {
+		return 0, 0
+	}
+	return f.progress(), f.size()
 }

@@ -2,7 +2,11 @@
 
 package workerd
 
-import "time"
+import (
+	"time"
+
+	"github.com/hearthd/hearth/model"
+)
 
 // Limits of one worker. Each is checked where the thing enters.
 const (
@@ -76,14 +80,18 @@ const (
 	programWait         = 50 * time.Second
 	programFetchTimeout = 10 * time.Minute
 	programPatience     = 10 * time.Second
-	programKillPoll     = 200 * time.Millisecond
-	followPoll          = 100 * time.Millisecond
-	shutdownTimeout     = 2 * time.Second
-	gossipTimeout       = 3 * time.Second
-	agentPatience       = time.Second // with an agent that is at one thing, before its session waits for it
-	minBeat             = 10 * time.Millisecond
-	maxBeat             = time.Minute
-	minDeath            = 50 * time.Millisecond
-	silentBeats         = 3 // beats in a row without a word after which a leader may be left
-	maxDeath            = time.Hour
+	// artifactWait is how long a launch waits for an artifact that keeps coming, and artifactTell how
+	// often the leader is told how much of it is here: several times in model.LaunchingMilli.
+	artifactWait    = model.MaxFetchMilli * time.Millisecond
+	artifactTell    = 15 * time.Second
+	programKillPoll = 200 * time.Millisecond
+	followPoll      = 100 * time.Millisecond
+	shutdownTimeout = 2 * time.Second
+	gossipTimeout   = 3 * time.Second
+	agentPatience   = time.Second // with an agent that is at one thing, before its session waits for it
+	minBeat         = 10 * time.Millisecond
+	maxBeat         = time.Minute
+	minDeath        = 50 * time.Millisecond
+	silentBeats     = 3 // beats in a row without a word after which a leader may be left
+	maxDeath        = time.Hour
 )

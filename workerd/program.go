@@ -3,6 +3,7 @@
 package workerd
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -119,7 +120,8 @@ func (c *programCache) get(ctx context.Context, o *model.LaunchOrder, fetching f
 type content struct {
 	name   string // in messages
 	sha256 string
-	bytes  int64 // 0 = not known before it comes
+	bytes  int64         // 0 = not known before it comes
+	within time.Duration // bounds the transfer; 0 = programFetchTimeout
 	// bring writes it, with the right digest, and returns where it came from.
 	bring func(ctx context.Context, part *os.File, f *programFlight) (from string, err error)
 }
@@ -185,7 +187,7 @@ func (c *programCache) board(p content) (*programFlight, error) {
 	f := &programFlight{done: make(chan struct{}), bytes: p.bytes}
 	c.flights[p.sha256] = f
 	c.flying.Go(func() {
-		ctx, cancel := context.WithTimeout(c.ctx, programFetchTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, cmp.Or(p.within, programFetchTimeout))
 		defer cancel()
 		err := c.bring(ctx, p, f)
 		c.mu.Lock()
