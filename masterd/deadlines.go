@@ -22,7 +22,7 @@ func (l *leadership) runDeadlines(ctx context.Context) error {
 	d := &deadlines{
 		l:       l,
 		since:   l.m.node.ClusterTick(),
-		passing: make(map[model.ExecutorRef]struct{}),
+		passing: make(map[model.ExecutorRef]int64),
 	}
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
@@ -47,8 +47,10 @@ type deadlines struct {
 	l *leadership
 	// since is when this leader armed its clocks: a state that is older counts
 	// from here, so a failover never makes a deadline fall due at once.
-	since   int64
-	passing map[model.ExecutorRef]struct{}
+	since int64
+	// passing says until when nothing can be due for an executor that is in a
+	// state with a deadline, in ms of cluster clock.
+	passing map[model.ExecutorRef]int64
 }
 
 func (d *deadlines) take(t *touchedSet) {
@@ -62,7 +64,9 @@ func (d *deadlines) take(t *touchedSet) {
 	}
 	for ref := range refs {
 		if e, ok := v.Executor(ref); ok && passing(e) {
-			d.passing[ref] = struct{}{}
+			d.passing[ref] = max(e.StateTick, d.since) + min(model.PlacedLostMilli, model.LaunchingMilli)
+		} else {
+			delete(d.passing, ref)
 		}
 	}
 }
@@ -96,7 +100,10 @@ func (d *deadlines) check(ctx context.Context) error {
 	now := d.l.m.node.ClusterTick()
 	var cmds []*replogv1.Command
 	var expired []expiry
-	for ref := range d.passing {
+	for ref, until := range d.passing {
+		if now <= until {
+			continue
+		}
 		d.l.shield(ref.App, "looking at its deadlines", func() {
 			e, ok := v.Executor(ref)
 			if !ok || !passing(e) {
