@@ -295,6 +295,9 @@ func TestWarnings(t *testing.T) {
 		{"an even number of masters", []string{"--bootstrap-expect=4", "--join=m2"}, "bootstrap_expect is 4: 4 masters survive no more failures than 3, use an odd number"},
 		{"an open port that was asked for", []string{"--bootstrap-expect=1", "--bind=10.0.0.1", "--allow-insecure"}, "listening on 10.0.0.1 without TLS: anyone who reaches this address can run code on the cluster"},
 		{"a single master that was asked for", []string{"--bootstrap-expect=1"}, ""},
+		{"people without tokens beyond this machine", []string{"--bootstrap-expect=1", "--bind=10.0.0.1", "--tls-dir=tls"}, `access.tokens is not "required": whoever has a client's certificate is an operator and nobody can be given less; to tell people apart set it on all masters`},
+		{"people without tokens on this machine", []string{"--bootstrap-expect=1", "--tls-dir=tls"}, ""},
+		{"people with tokens", []string{"--bootstrap-expect=1", "--bind=10.0.0.1", "--tls-dir=tls", "--tokens=required"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, warnings, err := LoadMaster("", nil, masterFlags(t, test.args...))

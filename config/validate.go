@@ -129,9 +129,13 @@ func (v *validator) client(c *ClientConfig) {
 	v.tls(c.TLS)
 }
 
-// tokens warns of a lock on one of two doors.
+// tokens warns of a lock on one of two doors. Without TLS and tokens both stand
+// open, of which network warns.
 func (v *validator) tokens(c *MasterConfig) {
-	if c.Access.Tokens == TokensRequired && !c.TLS.Enabled() {
+	switch required := c.Access.Tokens == TokensRequired; {
+	case c.TLS.Enabled() && !required && !loopback.Host(c.Network.Bind):
+		v.warn(`access.tokens is not "required": whoever has a client's certificate is an operator and nobody can be given less; to tell people apart set it on all masters`)
+	case required && !c.TLS.Enabled():
 		v.warn("access.tokens is required without TLS: people need a token, but whatever reaches this address may still speak as a worker or a master")
 	}
 }

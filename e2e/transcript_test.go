@@ -178,6 +178,7 @@ func newMask(t *testing.T) []masking {
 		{`127\.0\.0\.1:\d+`, "ADDRESS"},
 		{`(/[^\s,:"]*)*/worker-1\b`, "WORKER_DIR"},
 		{`\b(index|term|lag) \d+`, "$1 N"},
+		{`(?m)^access: .*$`, "access: HOW"},                            // the same commands run with everything on and off
 		{`\b(true|false)(\s+)(true|false)(\s+)(\d+|-)`, "$1$2$3${4}N"}, // VOTER, ALIVE, LAST INDEX
 		{`(WORKER\s+\d+\s+)\d+\b`, "${1}PID"},
 		{`\b\d+(\.\d+)?(µs|ms|s)\b`, "DURATION"},

@@ -159,6 +159,9 @@ func (b *browser) shot(t *testing.T, name string) {
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600)
 	}
 	if err != nil {

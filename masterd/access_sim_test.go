@@ -117,6 +117,9 @@ func secretIn(dir string) (model.Secret, error) {
 func TestSimSE10WhereTokensAreRequiredThereIsAlwaysOneOfAnOperator(t *testing.T) {
 	simulateSeed(t, 1, func(t *testing.T, c *simCluster) {
 		leader, _ := strict(c)
+		if v, err := leader.clusterView(); err != nil || v.Access != model.AccessToken {
+			t.Errorf("hearth status says that people are let in by %q, %v, want %q", v.Access, err, model.AccessToken)
+		}
 		opens := func() (model.Secret, error) {
 			for n, dir := range c.dirs {
 				secret, err := secretIn(dir)

@@ -54,6 +54,7 @@ func (m *Master) clusterViewAt(v *fsm.View) (model.ClusterView, error) {
 		Apps:      []model.AppView{},
 		EndedApps: v.CountEnded(),
 		Alarms:    m.alarms.list(),
+		Access:    model.AccessOf(m.deps.ServerTLS != nil, m.access.required),
 	}
 	v.ActiveApps(func(a *model.App) bool {
 		cv.Apps = append(cv.Apps, appView(v, a))

@@ -30,6 +30,47 @@ type ClusterView struct {
 	Apps      []AppView    `json:"apps"` // active ones
 	EndedApps int          `json:"ended_apps"`
 	Alarms    []AlarmView  `json:"alarms"` // what the answering master has found wrong and is still so
+	Access    Access       `json:"access"` // what the answering master asks of people; "" from one that does not say
+}
+
+// Access is what a master asks of people who call it (ADR 0028).
+type Access string
+
+// What is asked of people.
+const (
+	AccessOpen        Access = "OPEN"                  // nothing
+	AccessToken       Access = "TOKEN"                 // a token, without TLS
+	AccessCertificate Access = "CERTIFICATE"           // a client's certificate
+	AccessBoth        Access = "CERTIFICATE_AND_TOKEN" // both
+)
+
+// AccessOf returns what is asked of people by a master with TLS or without,
+// with tokens required or not.
+func AccessOf(tls, tokens bool) Access {
+	switch {
+	case tls && tokens:
+		return AccessBoth
+	case tls:
+		return AccessCertificate
+	case tokens:
+		return AccessToken
+	}
+	return AccessOpen
+}
+
+// Text says it in a sentence; "" for a value that is not known here.
+func (a Access) Text() string {
+	switch a {
+	case AccessOpen:
+		return "nothing is asked of people: whoever reaches a master is an operator"
+	case AccessToken:
+		return "people need a token; there is no TLS"
+	case AccessCertificate:
+		return "people need a client's certificate, which makes them operators; tokens are not required"
+	case AccessBoth:
+		return "people need a client's certificate and a token"
+	}
+	return ""
 }
 
 // AlarmView is something wrong that needs a person, for as long as it lasts.

@@ -24,6 +24,7 @@ func clusterViewToWire(v model.ClusterView) *pb.ClusterView {
 		Version: int64(v.Version), Cluster: v.Cluster, Epoch: v.Epoch, Staleness: stalenessToWire(v.Staleness),
 		StateHash: v.StateHash, Masters: each(v.Masters, masterViewToWire), Workers: each(v.Workers, workerViewToWire),
 		Apps: each(v.Apps, appViewToWire), EndedApps: int64(v.EndedApps), Alarms: each(v.Alarms, alarmViewToWire),
+		Access: string(v.Access),
 	}
 }
 
@@ -32,7 +33,7 @@ func clusterViewFromWire(v *pb.ClusterView) model.ClusterView {
 		Version: int(v.GetVersion()), Cluster: v.GetCluster(), Epoch: v.GetEpoch(), Staleness: stalenessFromWire(v.GetStaleness()),
 		StateHash: v.GetStateHash(), Masters: each(v.GetMasters(), masterViewFromWire),
 		Workers: each(v.GetWorkers(), workerViewFromWire), Apps: each(v.GetApps(), appViewFromWire), EndedApps: int(v.GetEndedApps()),
-		Alarms: each(v.GetAlarms(), alarmViewFromWire),
+		Alarms: each(v.GetAlarms(), alarmViewFromWire), Access: model.Access(v.GetAccess()),
 	}
 }
 

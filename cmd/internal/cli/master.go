@@ -15,6 +15,7 @@ import (
 	"github.com/hearthd/hearth/internal/priority"
 	"github.com/hearthd/hearth/internal/tlsconf"
 	"github.com/hearthd/hearth/masterd"
+	"github.com/hearthd/hearth/model"
 )
 
 // masterNice is the nice value of masters: they need little, but they need it
@@ -58,6 +59,7 @@ func newMaster(s Streams) *cobra.Command {
 			}
 			log := newLogger("hearth", conf.Log, s.Err)
 			warn(log, warnings)
+			log.Info(access(conf))
 			if err := requireOpenFiles(); err != nil {
 				return lastWord(log, conf.Log, fmt.Errorf("start master: %w", err))
 			}
@@ -101,6 +103,11 @@ func newMaster(s Streams) *cobra.Command {
 	config.BindMasterFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "HCL configuration file")
 	return cmd
+}
+
+// access says what this master will ask of people.
+func access(c config.MasterConfig) string {
+	return model.AccessOf(c.TLS.Enabled(), c.Access.Tokens == config.TokensRequired).Text()
 }
 
 // preferMaster asks for a raised scheduling priority. Without it everything

@@ -58,8 +58,12 @@ func leaderless(w io.Writer, st model.Staleness) error {
 }
 
 func statusTable(w io.Writer, v model.ClusterView) error {
-	_, _ = fmt.Fprintf(w, "cluster %s, epoch %d, answered by %s at index %d, term %d, lag %d ms\n\n",
+	_, _ = fmt.Fprintf(w, "cluster %s, epoch %d, answered by %s at index %d, term %d, lag %d ms\n",
 		orDash(v.Cluster), v.Epoch, v.Staleness.Master, v.Staleness.AppliedIndex, v.Staleness.Term, v.Staleness.LagMilli)
+	if text := v.Access.Text(); text != "" {
+		_, _ = fmt.Fprintf(w, "access: %s\n", text)
+	}
+	_, _ = fmt.Fprintln(w)
 	if err := mastersTable(w, v.Masters); err != nil {
 		return err
 	}

@@ -1636,6 +1636,7 @@ type ClusterView struct {
 	Apps          []*AppView             `protobuf:"bytes,8,rep,name=apps,proto3" json:"apps,omitempty"`
 	EndedApps     int64                  `protobuf:"varint,9,opt,name=ended_apps,json=endedApps,proto3" json:"ended_apps,omitempty"`
 	Alarms        []*AlarmView           `protobuf:"bytes,10,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	Access        string                 `protobuf:"bytes,11,opt,name=access,proto3" json:"access,omitempty"` // what the answering master asks of people; "" = it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,6 +1739,13 @@ func (x *ClusterView) GetAlarms() []*AlarmView {
 		return x.Alarms
 	}
 	return nil
+}
+
+func (x *ClusterView) GetAccess() string {
+	if x != nil {
+		return x.Access
+	}
+	return ""
 }
 
 type AlarmView struct {
@@ -3132,7 +3140,7 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x12\n" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x15\n" +
 	"\x06lag_ms\x18\x06 \x01(\x03R\x05lagMs\x12*\n" +
-	"\x11leaderless_for_ms\x18\a \x01(\x03R\x0fleaderlessForMs\"\xad\x03\n" +
+	"\x11leaderless_for_ms\x18\a \x01(\x03R\x0fleaderlessForMs\"\xc5\x03\n" +
 	"\vClusterView\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x14\n" +
@@ -3146,7 +3154,8 @@ const file_cluster_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"ended_apps\x18\t \x01(\x03R\tendedApps\x124\n" +
 	"\x06alarms\x18\n" +
-	" \x03(\v2\x1c.hearth.cluster.v1.AlarmViewR\x06alarms\"c\n" +
+	" \x03(\v2\x1c.hearth.cluster.v1.AlarmViewR\x06alarms\x12\x16\n" +
+	"\x06access\x18\v \x01(\tR\x06access\"c\n" +
 	"\tAlarmView\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x14\n" +
