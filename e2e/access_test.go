@@ -227,6 +227,12 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 	} else {
 		texts["an error about targets"] = err.Error()
 	}
+	// A driver in cluster mode, with its own secret and the key that follows from it.
+	r := c.run(t, "driver", "submit", "--memory", "64m", "--", "sleep", "600").wantCode(t, 0)
+	clusterMode := c.runs(t, strings.TrimSpace(r.stdout), 1)
+	_, file = belongings(t, clusterMode.PID, t.TempDir())
+	secrets["secret of a driver"] = strings.TrimSpace(readText(t, file))
+	secrets["key of a driver"] = strings.Split(readText(t, filepath.Join(driverFiles(t, clusterMode.PID), "key.pem")), "\n")[1]
 	for _, path := range glob(t, c.dir, "tls/*/gossip.key") {
 		for n, key := range strings.Fields(readText(t, path)) {
 			secrets[fmt.Sprintf("gossip key %d of %s", n, path)] = key
@@ -240,6 +246,7 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 		{"apps", "--all", "-o", "json"},
 		{"app", string(app), "-o", "json"},
 		{"workers", "-o", "json"},
+		{"driver", "status", strings.TrimSpace(r.stdout), "-o", "json"},
 		{"audit", "--lines", "0", "-o", "json"},
 		{"token", "list", "-o", "json"},
 		{"settings", "get", "-o", "json"},
@@ -278,6 +285,7 @@ func TestSE06NoSecretIsShownAnywhere(t *testing.T) {
 		}
 	}
 	t.Logf("%d secrets are in none of %d texts", len(secrets), len(texts))
+	c.run(t, "driver", "kill", strings.TrimSpace(r.stdout)).wantCode(t, 0)
 }
 
 // quit has a daemon dump all its goroutines into its log, as a crash does.
