@@ -15,8 +15,7 @@ import (
 )
 
 func TestCallsRunOnExecutorsOfTheirProfileOnly(t *testing.T) {
-	var s *sdk
-	s = newSDK(t, func(p *Program) {
+	s := newSDK(t, func(p *Program) {
 		where := placing(p)
 		p.Run(func(ctx context.Context, app *App) error {
 			big, err := app.NewProfile(ctx, ProfileSpec{Cores: 4, MemoryMiB: 2048, Resources: map[string]int{"gpu": 1}, CoresPerTask: 2})
@@ -175,8 +174,7 @@ func TestTasksOfAProfileWithoutExecutorsKeepOutNoOthers(t *testing.T) {
 }
 
 func TestDynamicAllocationAsksForEachProfileByItsOwnCalls(t *testing.T) {
-	var s *sdk
-	s = newSDK(t, func(p *Program) {
+	s := newSDK(t, func(p *Program) {
 		where := placing(p)
 		p.ExecutorCores = 1
 		p.Dynamic = &Dynamic{Max: 4, BacklogTimeout: 50 * time.Millisecond}
