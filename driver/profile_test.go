@@ -15,7 +15,8 @@ import (
 )
 
 func TestCallsRunOnExecutorsOfTheirProfileOnly(t *testing.T) {
-	s := newSDK(t, func(p *Program) {
+	var s *sdk
+	s = newSDK(t, func(p *Program) {
 		where := placing(p)
 		p.Run(func(ctx context.Context, app *App) error {
 			big, err := app.NewProfile(ctx, ProfileSpec{Cores: 4, MemoryMiB: 2048, Resources: map[string]int{"gpu": 1}, CoresPerTask: 2})
