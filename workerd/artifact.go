@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,12 +20,13 @@ import (
 	"time"
 
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // artifact returns the path of an artifact of a driver, like get: it is fetched once for each worker
 // and digest.
 func (c *programCache) artifact(ctx context.Context, a model.Artifact, fetching func()) (path string, release func(), err error) {
-	return c.want(ctx, content{name: "artifact " + a.Name, sha256: a.SHA256, within: artifactWait, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
+	return c.want(ctx, content{name: "artifact " + a.Name, sha256: a.SHA256, within: artifactWait, late: errTooSlow, bring: func(ctx context.Context, part *os.File, f *programFlight) (string, error) {
 		d := &download{cache: c, artifact: a, part: part, flight: f, hash: sha256.New()}
 		if err := d.run(ctx); err != nil {
 			return "", fmt.Errorf("fetch it from %s: %w", a.URL, err)
@@ -49,8 +51,20 @@ func (c *programCache) grow(f *programFlight, bytes int64) error {
 	return c.makeRoomLocked(0)
 }
 
+// reachBy has artifacts fetched over a network that is not the operating system's.
+func (c *programCache) reachBy(dial rpc.DialFunc) {
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) },
+		DisableKeepAlives: true,
+	}}
+}
+
 // growStep is how much room is made at a time for a content whose size its server does not say.
 const growStep = 16 << 20
+
+// errTooSlow ends a transfer, and the launches that wait for it. It is no outage of the worker's: a driver that wants what
+// does not come in an hour would want it for ever.
+var errTooSlow = fmt.Errorf("%w: not everything has come within %s", model.ErrUnavailable, artifactWait)
 
 // download fetches one artifact into a file.
 type download struct {
@@ -61,8 +75,13 @@ type download struct {
 	hash     hash.Hash
 }
 
-// errPass marks a fault that may pass: asking again may help.
-var errPass = errors.New("it may pass")
+// mayPass marks a fault that may pass: asking again may help.
+type mayPass struct{ error }
+
+func (e mayPass) Unwrap() error { return e.error }
+
+// errStalled ends one request from which nothing comes any more.
+var errStalled = fmt.Errorf("%w: nothing has come for %s", model.ErrUnavailable, programPatience)
 
 // run fetches until everything is there with the right digest. What breaks goes on where it was, if
 // the server can do that; a server from which nothing comes for programPatience is given up.
@@ -90,7 +109,7 @@ func (d *download) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !errors.Is(err, errPass) || time.Since(last) > programPatience {
+		if _, again := errors.AsType[mayPass](err); !again || time.Since(last) > programPatience {
 			return err
 		}
 		d.cache.log.Debug("an artifact has not come whole", "url", d.artifact.URL, "bytes", d.flight.progress(), "err", err)
@@ -106,9 +125,9 @@ func (d *download) run(ctx context.Context) error {
 
 // attempt asks the server once, for what is not there yet.
 func (d *download) attempt(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stalled := time.AfterFunc(programPatience, cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(programPatience, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.artifact.URL, nil)
 	if err != nil {
@@ -120,7 +139,7 @@ func (d *download) attempt(ctx context.Context) error {
 	}
 	resp, err := d.cache.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errPass, err)
+		return broken(ctx, err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -131,7 +150,7 @@ func (d *download) attempt(ctx context.Context) error {
 		}
 		at = 0
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
-		return fmt.Errorf("%w: the server answers %s", errPass, resp.Status)
+		return mayPass{fmt.Errorf("%w: the server answers %s", model.ErrUnavailable, resp.Status)}
 	default:
 		return fmt.Errorf("%w: the server answers %s", model.ErrNotFound, resp.Status)
 	}
@@ -140,7 +159,22 @@ func (d *download) attempt(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.take(resp.Body, func() { stalled.Reset(programPatience) })
+	err = d.take(resp.Body, func() { stalled.Reset(programPatience) })
+	if _, read := errors.AsType[mayPass](err); read {
+		return broken(ctx, err)
+	}
+	return err
+}
+
+// broken says why a request came to nothing: what ended it, if something here did.
+func broken(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStalled):
+		return mayPass{errStalled}
+	case cause != nil:
+		return cause
+	}
+	return mayPass{err}
 }
 
 // take writes what a reader has; came is called for each piece.
@@ -158,7 +192,7 @@ func (d *download) take(from io.Reader, came func()) error {
 		case errors.Is(rerr, io.EOF):
 			return nil
 		case rerr != nil:
-			return fmt.Errorf("%w: %w", errPass, rerr)
+			return mayPass{rerr}
 		}
 	}
 }
@@ -228,7 +262,7 @@ func (d *download) check() error {
 func (a *agent) startArtifacts(e effect) {
 	a.jobs.Go(func() {
 		late := context.WithoutCancel(a.keepers.ctx)
-		ctx, cancel := context.WithTimeout(a.keepers.ctx, artifactWait)
+		ctx, cancel := context.WithTimeoutCause(a.keepers.ctx, artifactWait, errTooSlow)
 		defer cancel()
 		ctx, kill := context.WithCancelCause(ctx)
 		defer kill(nil)

@@ -87,7 +87,7 @@ func openProgramCache(dir string, budget int64, log hclog.Logger, read programSo
 		}
 	}
 	c := &programCache{
-		dir: dir, budget: budget, log: log, read: read, inUse: runsProcess, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ResponseHeaderTimeout: programPatience}},
+		dir: dir, budget: budget, log: log, read: read, inUse: runsProcess, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
 		flights: make(map[string]*programFlight), held: make(map[string]int),
 	}
 	c.ctx, c.end = context.WithCancel(context.Background())
@@ -122,6 +122,7 @@ type content struct {
 	sha256 string
 	bytes  int64         // 0 = not known before it comes
 	within time.Duration // bounds the transfer; 0 = programFetchTimeout
+	late   error         // why it is given up then; nil = context.DeadlineExceeded
 	// bring writes it, with the right digest, and returns where it came from.
 	bring func(ctx context.Context, part *os.File, f *programFlight) (from string, err error)
 }
@@ -187,7 +188,7 @@ func (c *programCache) board(p content) (*programFlight, error) {
 	f := &programFlight{done: make(chan struct{}), bytes: p.bytes}
 	c.flights[p.sha256] = f
 	c.flying.Go(func() {
-		ctx, cancel := context.WithTimeout(c.ctx, cmp.Or(p.within, programFetchTimeout))
+		ctx, cancel := context.WithTimeoutCause(c.ctx, cmp.Or(p.within, programFetchTimeout), p.late)
 		defer cancel()
 		err := c.bring(ctx, p, f)
 		c.mu.Lock()

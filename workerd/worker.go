@@ -319,6 +319,9 @@ func (w *Worker) makeOffer(ctx context.Context, p *parts) error {
 
 func (w *Worker) openPrograms(_ context.Context, p *parts) (err error) {
 	p.programs, err = openProgramCache(filepath.Join(p.dir.path, programsDir), w.cfg.ProgramCacheBytes, w.log.Named("programs"), driverSource(w.dialer()))
+	if err == nil && w.deps.Network != nil {
+		p.programs.reachBy(w.deps.Network.Dial)
+	}
 	return err
 }
 
