@@ -31,12 +31,15 @@ type ledger struct {
 	faults   []string          // rules that were broken as it happened
 	single   map[string]int    // living processes of a singleton, by application
 	dials    map[string]int    // of executors, by their host
+	alive    map[string]int    // living processes of an application, or attempts of a driver
+	most     map[string]int    // highest alive so far
 	launched int
 }
 
 func (l *ledger) init() {
 	l.starts, l.living = make(map[string]string), make(map[string]int)
 	l.single, l.dials = make(map[string]int), make(map[string]int)
+	l.alive, l.most = make(map[string]int), make(map[string]int)
 }
 
 func (l *ledger) submitted(s submission) {
@@ -56,8 +59,10 @@ func (l *ledger) started(host, executor string, leased bool) {
 	l.starts[executor] = host
 	l.living[executor]++
 	l.launched++
+	app, _, _ := strings.Cut(executor, "/")
+	l.alive[app]++
+	l.most[app] = max(l.most[app], l.alive[app])
 	if leased {
-		app, _, _ := strings.Cut(executor, "/")
 		if l.single[app]++; l.single[app] > 1 {
 			l.faults = append(l.faults, fmt.Sprintf("singleton %s was started on %s while another copy ran", executor, host))
 		}
@@ -68,8 +73,9 @@ func (l *ledger) ended(executor string, leased bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.living[executor]--
+	app, _, _ := strings.Cut(executor, "/")
+	l.alive[app]--
 	if leased {
-		app, _, _ := strings.Cut(executor, "/")
 		l.single[app]--
 	}
 }
@@ -92,6 +98,13 @@ func (c *Cluster) Starts() int {
 	c.books.mu.Lock()
 	defer c.books.mu.Unlock()
 	return c.books.launched
+}
+
+// MostAtOnce is how many processes of an application, or attempts of a driver, lived at once so far.
+func (c *Cluster) MostAtOnce(app model.AppID) int {
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	return c.books.most[string(app)]
 }
 
 // Told sums up what callers were told so far.

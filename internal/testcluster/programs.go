@@ -43,7 +43,7 @@ func Sleepers(name string, n int) model.AppSpec {
 //	deaf                      ends by SIGKILL only
 //	undead SECONDS            ends that long after SIGKILL, as one that hangs in the kernel
 //	fail CODE                 ends at once
-//	brittle HOST SECONDS      fails after that time on one host, and is a "sleep forever" on others
+//	brittle HOST SECONDS      fails after that time on one host, on any if that is *, and is a "sleep forever" on others
 //	missing [HOST]            cannot be started, on one host or anywhere
 //	hearth-executor           is a real executor
 //
@@ -68,7 +68,7 @@ func programs(host func() *simnet.Host, books *ledger, log hclog.Logger) func(ke
 					return bySignal(syscall.SIGKILL)
 				}
 			}
-		case req.Argv[0] == "brittle" && len(req.Argv) == 3 && req.Argv[1] == host().Name():
+		case req.Argv[0] == "brittle" && len(req.Argv) == 3 && (req.Argv[1] == "*" || req.Argv[1] == host().Name()):
 			if n, err := strconv.Atoi(req.Argv[2]); err == nil {
 				return failing(sleeper(time.Duration(n) * time.Second))
 			}
