@@ -129,8 +129,10 @@ func TestPR05ASilentExecutorIsSuspectedFirstAndLostOnlyAtItsOwnTimeout(t *testin
 	})
 	addr := r.address()
 	r.cluster.place(0, 2)
-	a := r.join(addr, 0)
+	// The task waits for the executor: after it came, a slow machine might
+	// suspect the executor before there is anything for it.
 	r.submit("t")
+	a := r.join(addr, 0)
 	task := a.tasks(1)[0]
 	r.event(EventExecutorSuspect)
 	r.submit("u")
