@@ -245,10 +245,11 @@ func (t *tx) loseAttempt(e *model.Executor, reason string, proved bool) {
 }
 
 // readopt takes back an attempt that was given up because its worker went
-// silent, and that the worker brings along before the next one has begun.
+// silent, and that the worker brings along before the next one has begun: it runs
+// on, or has ended meanwhile as the worker says.
 func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorReport) {
 	d, ok := t.findDriver(model.DriverID(rep.Ref.App))
-	if !ok || !mayComeBack(d) || rep.Ref != d.Ref() || rep.State.Terminal() {
+	if !ok || !mayComeBack(d) || rep.Ref != d.Ref() {
 		return
 	}
 	old := d.Finished[len(d.Finished)-1]
@@ -258,7 +259,7 @@ func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorRe
 	}
 	with := t.usedOn(id).Clone()
 	charge(&with, old)
-	if !holds(w.Offer, with) || sharesAddress(t.usedOn(id).Resources, old.Resources) {
+	if !rep.State.Terminal() && (!holds(w.Offer, with) || sharesAddress(t.usedOn(id).Resources, old.Resources)) {
 		return // its place is taken: it is ended as a stranger
 	}
 	own := t.editDriver(d.Number)
@@ -270,6 +271,25 @@ func (t *tx) readopt(id model.WorkerID, incarnation uint64, rep model.ExecutorRe
 	t.addAttempt(own, e)
 	t.setDriver(own, model.DriverRunning, "")
 	t.reportAttempt(id, incarnation, rep)
+}
+
+// stopWaitingFor ends the wait of drivers whose last attempt might have lived on on
+// a worker, which is back without it.
+func (t *tx) stopWaitingFor(id model.WorkerID, has map[model.ExecutorRef]model.ExecutorReport) {
+	var back []*model.Driver
+	t.waiting.walkPrefix(nil, func(key string, _ struct{}) bool {
+		d, ok := t.drivers.get([]byte(key))
+		if !ok || d.BackoffUntil <= t.tick || !mayComeBack(d) || d.Finished[len(d.Finished)-1].Worker != id {
+			return true
+		}
+		if _, brought := has[d.Ref()]; !brought {
+			back = append(back, d)
+		}
+		return true
+	})
+	for _, d := range back {
+		t.relaunch(t.editDriver(d.Number), d.Finished[len(d.Finished)-1], t.tick)
+	}
 }
 
 // mayComeBack reports whether the last attempt of a driver was given up, nothing has

@@ -142,6 +142,7 @@ func (t *tx) takeInventory(id model.WorkerID, p *replogv1.RegisterWorker) {
 			t.readopt(id, p.GetIncarnation(), rep)
 		}
 	}
+	t.stopWaitingFor(id, has)
 }
 
 // unfinishedOn lists the unfinished executors on a worker, by app and id.

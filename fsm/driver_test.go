@@ -252,6 +252,39 @@ func TestDriverOfASilentWorkerIsTakenBackWithIt(t *testing.T) {
 	w.driverIs(id, model.DriverFinished, 1)
 }
 
+// What a silent worker says of a driver when it is back counts: it has ended, as it should or not, or is gone. The next
+// attempt begins at once then, if there is one; only silence is waited for.
+func TestDriverThatHasEndedOnASilentWorkerIsKnownToHave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		brought []*replogv1.ExecutorReport
+		want    model.DriverState
+		wait    int64
+	}{
+		"finished": {[]*replogv1.ExecutorReport{ended("", 1, model.ExecutorExited, model.CauseClean, 0, 0)}, model.DriverFinished, 0},
+		"failed":   {[]*replogv1.ExecutorReport{ended("", 1, model.ExecutorFailed, model.CauseApp, 3, 0)}, model.DriverRelaunching, model.BackoffFirstMilli},
+		"lost":     {[]*replogv1.ExecutorReport{ended("", 1, model.ExecutorLost, model.CauseInfra, -1, 9)}, model.DriverRelaunching, 0},
+		"gone":     {nil, model.DriverRelaunching, 0},
+	} {
+		w, id := withDriver()(t, true)
+		w.launch(id, "w1")
+		app := w.must(regApp(ofDriver(id, 1))).App
+		w.must(mark("w1", 1, w.worker("w1").ReportSeq, model.WorkerDead))
+		w.after(60_000)
+		if d := w.driverIs(id, model.DriverRelaunching, 1); d.BackoffUntil <= w.tick {
+			t.Errorf("%s: it is not waited for", name)
+		}
+		for i := range c.brought {
+			c.brought[i].App = string(id.Owner())
+		}
+		w.must(regWorker("w1", 2, 4, c.brought...))
+		d := w.driverIs(id, c.want, 1)
+		if wait := max(0, d.BackoffUntil-w.tick); wait != c.wait || len(d.Finished) != 1 || !w.app(app).State.Terminal() {
+			t.Errorf("%s: %d ms to wait, want %d; %d attempts have ended, its application is %s", name, wait, c.wait, len(d.Finished), w.app(app).State)
+		}
+	}
+}
+
 func TestDriverWhosePlaceIsTakenIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	w, id := withDriver(1)(t, true)

@@ -264,14 +264,5 @@ func (c *controller) handOver(ctx context.Context, req controlRequest) error {
 			return fmt.Errorf("%w: the next start would fail, nothing was changed: %w", model.ErrRefused, err)
 		}
 	}
-	var err error
-	if doErr := c.agent.do(ctx, func() { err = c.agent.beginHandover(h, req.Force, time.Now()) }); doErr != nil || err != nil {
-		return errors.Join(doErr, err)
-	}
-	select {
-	case err := <-h.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return c.agent.handOver(ctx, h, req.Force)
 }

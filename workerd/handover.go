@@ -44,6 +44,32 @@ type handover struct {
 	done chan error
 }
 
+// HandOver ends the worker as `hearth worker stop --keep` does: what it runs lives on for the next start, for at most window.
+// It returns once the keeper waits for that, and Run soon after; with an error nothing has changed.
+func (w *Worker) HandOver(ctx context.Context, window time.Duration) error {
+	w.mu.Lock()
+	a := w.agent
+	w.mu.Unlock()
+	if a == nil {
+		return fmt.Errorf("%w: the worker has not started yet", model.ErrConflict)
+	}
+	return a.handOver(ctx, &handover{window: window, done: make(chan error, 1)}, false)
+}
+
+// handOver begins h and waits for its end.
+func (a *agent) handOver(ctx context.Context, h *handover, force bool) error {
+	var err error
+	if doErr := a.do(ctx, func() { err = a.beginHandover(h, force, time.Now()) }); doErr != nil || err != nil {
+		return errors.Join(doErr, err)
+	}
+	select {
+	case err := <-h.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // beginHandover starts h. Its end comes through h.done unless an error is returned.
 func (a *agent) beginHandover(h *handover, force bool, now time.Time) error {
 	switch {

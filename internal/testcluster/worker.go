@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"testing/synctest"
+	"time"
 
 	"github.com/hearthd/hearth/internal/simnet"
 	"github.com/hearthd/hearth/model"
@@ -119,6 +120,22 @@ func (c *Cluster) StopWorker(w *Worker) {
 	p.cancel()
 	if err := p.join(c.t); err != nil && !errors.Is(err, context.Canceled) { // it was still starting
 		c.t.Errorf("stop worker %s: %v", w.Host, err)
+	}
+}
+
+// HandOver is `hearth worker stop --keep`: what the worker runs waits for its next start. It waits until the worker has
+// ended.
+func (c *Cluster) HandOver(w *Worker, window time.Duration) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := w.Worker.HandOver(ctx, window); err != nil {
+		c.t.Fatalf("stop worker %s and keep what it runs: %v", w.Host, err)
+	}
+	p := w.proc
+	w.proc = nil
+	if err := p.join(c.t); err != nil {
+		c.t.Errorf("stop worker %s and keep what it runs: %v", w.Host, err)
 	}
 }
 
