@@ -160,11 +160,14 @@ func (t *tx) halt(d *model.Driver, end model.DriverState, exitCode int, reason s
 	}
 }
 
-// haltedAs is what a driver in KILLING becomes when its process is gone without an
-// exit code of 0.
-func haltedAs(d *model.Driver) (model.DriverState, int) {
-	if d.ExitCode == exitTimedOut {
+// haltedAs is what a driver in KILLING becomes when e, its process, is gone. Exit code
+// 0 makes it FINISHED even so, unless its time was up.
+func haltedAs(d *model.Driver, e *model.Executor) (model.DriverState, int) {
+	switch {
+	case d.ExitCode == exitTimedOut:
 		return model.DriverFailed, exitTimedOut
+	case obeyed(e):
+		return model.DriverFinished, 0
 	}
 	return model.DriverKilled, exitKilled
 }

@@ -193,10 +193,12 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	case e.State == model.ExecutorExited: // even if a kill was asked for
 		t.concludeDriver(d, model.DriverFinished, 0, "exit code 0")
 	case d.State == model.DriverKilling:
-		end, code := haltedAs(d)
+		end, code := haltedAs(d, e)
 		t.concludeDriver(d, end, code, d.Reason)
 	case e.Leaving && d.Spec.Supervise: // its worker is drained
 		t.relaunch(d, e, t.tick)
+	case e.Cause == model.CauseKill && obeyed(e):
+		t.concludeDriver(d, model.DriverFinished, 0, ended)
 	case e.Cause == model.CauseKill:
 		t.concludeDriver(d, model.DriverKilled, exitKilled, ended)
 	case e.Cause == model.CauseInfra && before == model.ExecutorPlaced && proved:
@@ -211,6 +213,12 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	default:
 		t.countDriverFailure(d, e)
 	}
+}
+
+// obeyed reports whether a process that was killed by an order took that as the end
+// of its work: with exit code 0, before the signal that cannot be caught.
+func obeyed(e *model.Executor) bool {
+	return e.State == model.ExecutorKilled && e.ExitCode == 0 && e.Signal == 0
 }
 
 // howEnded says how an attempt ended, for a person.

@@ -42,6 +42,8 @@ func TestDriverEndsByTheFinalStateRule(t *testing.T) {
 		{"exit code 0", false, ended("", 1, model.ExecutorExited, model.CauseClean, 0, 0), model.DriverFinished, 0},
 		{"exit code 0 although a kill was asked for", true, ended("", 1, model.ExecutorExited, model.CauseClean, 0, 0), model.DriverFinished, 0},
 		{"killed", true, ended("", 1, model.ExecutorKilled, model.CauseKill, -1, 15), model.DriverKilled, 130},
+		{"exit code 0 on the signal of the kill", true, ended("", 1, model.ExecutorKilled, model.CauseKill, 0, 0), model.DriverFinished, 0},
+		{"exit code 3 on the signal of the kill", true, ended("", 1, model.ExecutorKilled, model.CauseKill, 3, 0), model.DriverKilled, 130},
 		{"killed, and lost on the way", true, ended("", 1, model.ExecutorLost, model.CauseInfra, -1, 0), model.DriverKilled, 130},
 		{"killed, and failed on the way", true, ended("", 1, model.ExecutorFailed, model.CauseApp, 3, 0), model.DriverKilled, 130},
 		{"exit code 3", false, ended("", 1, model.ExecutorFailed, model.CauseApp, 3, 0), model.DriverFailed, 3},

@@ -104,11 +104,16 @@ func TestSimADrainedWorkerGivesItsDriversAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				supervised, other := onWorker(t, c)
+				polite := submitDriver(t, c, driverSpec(true, "", "polite"))
+				driverIs(c, polite, model.DriverRunning, 1, 20*time.Second)
 				c.StartWorkers(1)
 				c.AwaitWorkers(2, 10*time.Second)
 				began := time.Now()
 				ask(t, c, c.Worker(0), model.DrainTerms{Reason: "repair", DeadlineMilli: 60_000})
 				driverIs(c, supervised, model.DriverRunning, 2, 2*time.Second)
+				driverIs(c, polite, model.DriverRunning, 2, 2*time.Second) // although it ended with 0: it was asked to
+				killDriver(t, c, polite)
+				driverIs(c, polite, model.DriverFinished, 2, 2*time.Second)
 				if d, _ := c.View().Driver(supervised); d.Worker != c.Worker(1).ID() || len(d.Failures) != 0 {
 					t.Errorf("it runs on %s after %d failures", d.Worker, len(d.Failures))
 				}

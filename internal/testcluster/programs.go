@@ -40,6 +40,7 @@ func Sleepers(name string, n int) model.AppSpec {
 // programs knows the commands that pretended processes can run:
 //
 //	sleep forever | SECONDS   ends with 0 after that time, at once by SIGTERM
+//	polite                    ends with 0 by SIGTERM
 //	deaf                      ends by SIGKILL only
 //	undead SECONDS            ends that long after SIGKILL, as one that hangs in the kernel
 //	fail CODE                 ends at once
@@ -54,6 +55,15 @@ func programs(host func() *simnet.Host, books *ledger, log hclog.Logger) func(ke
 		case req.Argv[0] == "sleep" && len(req.Argv) == 2:
 			if n, err := strconv.Atoi(req.Argv[1]); err == nil {
 				return sleeper(time.Duration(n) * time.Second)
+			}
+		case req.Argv[0] == "polite":
+			return func(term, kill <-chan struct{}) keeper.Exit {
+				select {
+				case <-term:
+					return keeper.Exit{}
+				case <-kill:
+					return bySignal(syscall.SIGKILL)
+				}
 			}
 		case req.Argv[0] == "deaf":
 			return func(_, kill <-chan struct{}) keeper.Exit {
