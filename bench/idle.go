@@ -209,12 +209,12 @@ func (b *idle) measure(ctx context.Context) error {
 		}
 		all = append(all, sum)
 	}
-	return b.judge(used, all)
+	return b.judge(ctx, used, all)
 }
 
 // judge writes down figures and claims, after it has made sure that it measured
 // what it says.
-func (b *idle) judge(used [][]float64, all []float64) error {
+func (b *idle) judge(ctx context.Context, used [][]float64, all []float64) error {
 	for _, w := range b.workers {
 		select {
 		case err := <-w.ended:
@@ -222,7 +222,7 @@ func (b *idle) judge(used [][]float64, all []float64) error {
 		default:
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	st, err := b.client.Staleness(ctx)
 	if err != nil {

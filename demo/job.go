@@ -308,6 +308,7 @@ func (j *job) event(e driver.Event) {
 	case driver.EventTaskRerun:
 		j.reruns++
 		j.tl.at(e.At, "task %d runs again", e.Task)
+	case driver.EventProfileWaits: // the job has one profile
 	}
 }
 

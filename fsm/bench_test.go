@@ -165,7 +165,7 @@ func BenchmarkApplyPlaced(b *testing.B) {
 		for i := range batch {
 			app := model.AppIDFor(startWall, uint64(n+i+1))
 			p := placement(app, fmt.Sprintf("w%d", i%2), 1, 1)
-			p.MemoryMib = int64(spec.Profile.MemoryMiB)
+			p.MemoryMib = spec.Profile.MemoryMiB
 			places = append(places, p)
 			started = append(started, &replogv1.ExecutorReport{App: string(app), State: string(model.ExecutorLaunching), ExitCode: -1, Pid: 1})
 			done = append(done, &replogv1.ExecutorReport{App: string(app), State: string(model.ExecutorExited)})

@@ -26,7 +26,7 @@ func TestASecretIsShownByNoVerbAndNoEncoder(t *testing.T) {
 	}
 	hexed := fmt.Sprintf("%x", text)
 	for _, e := range entities {
-		for _, verb := range strings.Split("%v %+v %#v %s %q %x %X %d %t %c %U %e %08.3f %T", " ") {
+		for verb := range strings.SplitSeq("%v %+v %#v %s %q %x %X %d %t %c %U %e %08.3f %T", " ") {
 			got := fmt.Sprintf(verb, e)
 			if strings.Contains(got, text) || strings.Contains(strings.ToLower(got), hexed) || strings.Contains(got, "111 112 101 110") {
 				t.Errorf("%s of %T shows the secret: %s", verb, e, got)
@@ -52,8 +52,8 @@ func TestFieldsNamedAsSecretsAreSecrets(t *testing.T) {
 	} {
 		typ := reflect.TypeOf(e)
 		found := 0
-		for f := range typ.NumField() {
-			switch f := typ.Field(f); f.Name {
+		for f := range typ.Fields() {
+			switch f.Name {
 			case "Secret", "Token", "Key":
 				found++
 				if f.Type != reflect.TypeFor[Secret]() {

@@ -75,10 +75,10 @@ type download struct {
 	hash     hash.Hash
 }
 
-// mayPass marks a fault that may pass: asking again may help.
-type mayPass struct{ error }
+// passingError marks a fault that may pass: asking again may help.
+type passingError struct{ error }
 
-func (e mayPass) Unwrap() error { return e.error }
+func (e passingError) Unwrap() error { return e.error }
 
 // errStalled ends one request from which nothing comes any more.
 var errStalled = fmt.Errorf("%w: nothing has come for %s", model.ErrUnavailable, programPatience)
@@ -109,7 +109,7 @@ func (d *download) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, again := errors.AsType[mayPass](err); !again || time.Since(last) > programPatience {
+		if _, again := errors.AsType[passingError](err); !again || time.Since(last) > programPatience {
 			return err
 		}
 		d.cache.log.Debug("an artifact has not come whole", "url", d.artifact.URL, "bytes", d.flight.progress(), "err", err)
@@ -150,7 +150,7 @@ func (d *download) attempt(ctx context.Context) error {
 		}
 		at = 0
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
-		return mayPass{fmt.Errorf("%w: the server answers %s", model.ErrUnavailable, resp.Status)}
+		return passingError{fmt.Errorf("%w: the server answers %s", model.ErrUnavailable, resp.Status)}
 	default:
 		return fmt.Errorf("%w: the server answers %s", model.ErrNotFound, resp.Status)
 	}
@@ -160,7 +160,7 @@ func (d *download) attempt(ctx context.Context) error {
 		}
 	}
 	err = d.take(resp.Body, func() { stalled.Reset(programPatience) })
-	if _, read := errors.AsType[mayPass](err); read {
+	if _, read := errors.AsType[passingError](err); read {
 		return broken(ctx, err)
 	}
 	return err
@@ -170,11 +170,11 @@ func (d *download) attempt(ctx context.Context) error {
 func broken(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStalled):
-		return mayPass{errStalled}
+		return passingError{errStalled}
 	case cause != nil:
 		return cause
 	}
-	return mayPass{err}
+	return passingError{err}
 }
 
 // take writes what a reader has; came is called for each piece.
@@ -192,7 +192,7 @@ func (d *download) take(from io.Reader, came func()) error {
 		case errors.Is(rerr, io.EOF):
 			return nil
 		case rerr != nil:
-			return mayPass{rerr}
+			return passingError{rerr}
 		}
 	}
 }
