@@ -61,8 +61,9 @@ func driverView(v *fsm.View, d *model.Driver) model.DriverView {
 		State: d.State, Active: !d.State.Terminal(), Terminal: d.State.Terminal(), Reason: d.Reason, ExitCode: d.ExitCode,
 		Attempt: d.Attempt, Worker: d.Worker, Cores: d.Spec.Cores, MemoryMiB: d.Spec.MemoryMiB, Resources: d.Spec.Resources,
 		Supervise: d.Spec.Supervise, Disconnect: string(d.Spec.Disconnect.Effective()), Failures: len(d.Failures),
-		Command:     model.Redact(d.Spec.Command.Argv),
-		SubmittedAt: model.RFC3339(d.SubmittedWall), StartedAt: model.RFC3339(d.StartedWall), EndedAt: model.RFC3339(d.EndedWall),
+		MaxRuntimeMilli: d.Spec.MaxRuntimeMilli,
+		Command:         model.Redact(d.Spec.Command.Argv),
+		SubmittedAt:     model.RFC3339(d.SubmittedWall), StartedAt: model.RFC3339(d.StartedWall), EndedAt: model.RFC3339(d.EndedWall),
 		Apps: []model.AppID{}, ChangeIndex: d.ChangeIndex,
 	}
 	if view.Resources == nil {

@@ -20,6 +20,8 @@ type DriverView struct {
 	Supervise  bool           `json:"supervise"`
 	Disconnect string         `json:"disconnect"` // keep or singleton
 	Failures   int            `json:"failures"`   // that count for supervision
+	// MaxRuntimeMilli is how long it may be there by the cluster's clock; 0 = no limit.
+	MaxRuntimeMilli int64 `json:"max_runtime_ms"`
 	// BackoffLeft is how long it is not launched again; 0 = not held back.
 	BackoffLeft int64 `json:"backoff_left_ms"`
 	// QueuePosition counts from 1 those that wait; 0 = it does not wait.

@@ -60,7 +60,7 @@ func driverViewToWire(v model.DriverView) *pb.DriverView {
 		Resources: resources, Supervise: v.Supervise, Disconnect: v.Disconnect, Failures: int64(v.Failures), BackoffLeftMs: v.BackoffLeft,
 		QueuePosition: int64(v.QueuePosition), Command: each(v.Command, validText),
 		SubmittedAt: v.SubmittedAt, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Attempts: each(v.Attempts, executorViewToWire),
-		Apps: each(v.Apps, str[model.AppID, string]), ChangeIndex: v.ChangeIndex,
+		Apps: each(v.Apps, str[model.AppID, string]), ChangeIndex: v.ChangeIndex, MaxRuntimeMs: v.MaxRuntimeMilli,
 	}
 }
 
@@ -76,6 +76,6 @@ func driverViewFromWire(v *pb.DriverView) model.DriverView {
 		Supervise: v.GetSupervise(), Disconnect: v.GetDisconnect(), Failures: int(v.GetFailures()), BackoffLeft: v.GetBackoffLeftMs(),
 		QueuePosition: int(v.GetQueuePosition()), Command: v.GetCommand(),
 		SubmittedAt: v.GetSubmittedAt(), StartedAt: v.GetStartedAt(), EndedAt: v.GetEndedAt(), Attempts: each(v.GetAttempts(), executorViewFromWire),
-		Apps: each(v.GetApps(), str[string, model.AppID]), ChangeIndex: v.GetChangeIndex(),
+		Apps: each(v.GetApps(), str[string, model.AppID]), ChangeIndex: v.GetChangeIndex(), MaxRuntimeMilli: v.GetMaxRuntimeMs(),
 	}
 }

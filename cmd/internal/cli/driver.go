@@ -98,6 +98,9 @@ func driverTable(w io.Writer, v model.DriverView) error {
 	_, _ = fmt.Fprintf(w, "size        %d cores, %d MiB\n", v.Cores, v.MemoryMiB)
 	_, _ = fmt.Fprintf(w, "supervise   %t, %d failures that count\n", v.Supervise, v.Failures)
 	_, _ = fmt.Fprintf(w, "disconnect  %s\n", orDash(v.Disconnect))
+	if v.MaxRuntimeMilli > 0 {
+		_, _ = fmt.Fprintf(w, "max runtime %s\n", model.FormatMilli(v.MaxRuntimeMilli))
+	}
 	if v.QueuePosition > 0 {
 		_, _ = fmt.Fprintf(w, "queue       place %d\n", v.QueuePosition)
 	}

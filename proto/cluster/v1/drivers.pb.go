@@ -561,6 +561,7 @@ type DriverView struct {
 	Attempts      []*ExecutorView        `protobuf:"bytes,24,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	Apps          []string               `protobuf:"bytes,25,rep,name=apps,proto3" json:"apps,omitempty"`
 	ChangeIndex   uint64                 `protobuf:"varint,26,opt,name=change_index,json=changeIndex,proto3" json:"change_index,omitempty"`
+	MaxRuntimeMs  int64                  `protobuf:"varint,27,opt,name=max_runtime_ms,json=maxRuntimeMs,proto3" json:"max_runtime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -777,6 +778,13 @@ func (x *DriverView) GetChangeIndex() uint64 {
 	return 0
 }
 
+func (x *DriverView) GetMaxRuntimeMs() int64 {
+	if x != nil {
+		return x.MaxRuntimeMs
+	}
+	return 0
+}
+
 var File_cluster_v1_drivers_proto protoreflect.FileDescriptor
 
 const file_cluster_v1_drivers_proto_rawDesc = "" +
@@ -817,7 +825,7 @@ const file_cluster_v1_drivers_proto_rawDesc = "" +
 	"\x06strong\x18\x02 \x01(\bR\x06strong\"9\n" +
 	"\x11WaitDriverRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\x04R\x05after\"\xe2\x06\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"\x88\a\n" +
 	"\n" +
 	"DriverView\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x0e\n" +
@@ -850,7 +858,8 @@ const file_cluster_v1_drivers_proto_rawDesc = "" +
 	"\bended_at\x18\x17 \x01(\tR\aendedAt\x12;\n" +
 	"\battempts\x18\x18 \x03(\v2\x1f.hearth.cluster.v1.ExecutorViewR\battempts\x12\x12\n" +
 	"\x04apps\x18\x19 \x03(\tR\x04apps\x12!\n" +
-	"\fchange_index\x18\x1a \x01(\x04R\vchangeIndex\x1a<\n" +
+	"\fchange_index\x18\x1a \x01(\x04R\vchangeIndex\x12$\n" +
+	"\x0emax_runtime_ms\x18\x1b \x01(\x03R\fmaxRuntimeMs\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\xf2\x03\n" +
