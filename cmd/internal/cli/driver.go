@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -180,52 +179,19 @@ func newDriverKillAll(s Streams) *cobra.Command {
 }
 
 func newDriverWait(s Streams) *cobra.Command {
-	var flags clusterFlags
-	var out output
-	cmd := &cobra.Command{
+	return waiting(s, &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until a driver has ended; exit with its code",
 		Long: "Waits until the driver has ended. The exit code is that of its program (128+n for signal\n" +
 			"n), 130 if it was killed by a user, 124 if it is not done within --timeout, 255 if the\n" +
 			"cluster has lost it.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			c, err := flags.connect(cmd, s)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = c.Close() }()
-			ctx := cmd.Context()
-			if cmd.Flags().Changed("timeout") {
-				var cancel context.CancelFunc
-				ctx, cancel = flags.bounded(cmd)
-				defer cancel()
-			}
-			v, err := c.Driver(ctx, args[0])
-			if err == nil {
-				v, err = driverEnded(ctx, c, v.ID)
-			}
-			if errors.Is(err, context.DeadlineExceeded) {
-				return &codedError{code: exitTimeout, err: fmt.Errorf("driver %s is not done within %s", args[0], flags.timeout)}
-			}
-			if err != nil {
-				return faultCode(!errors.Is(err, model.ErrNotFound), err)
-			}
-			if out.format == formatJSON {
-				if err := printJSON(s.Out, v); err != nil {
-					return err
-				}
-			}
-			return driverCode(s.Err, v)
-		},
-	}
-	flags.bind(cmd)
-	cmd.Flags().Lookup("timeout").DefValue = "no limit"
-	out.bind(cmd)
-	return cmd
+	}, "driver", func(ctx context.Context, c *session, id string) (model.DriverView, error) {
+		v, err := c.Driver(ctx, id)
+		if err != nil {
+			return v, err
+		}
+		return driverEnded(ctx, c, v.ID)
+	}, driverCode)
 }
 
 // driverEnded returns when the driver has ended.
