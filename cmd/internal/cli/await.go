@@ -23,22 +23,24 @@ type waiter interface {
 	Why(ctx context.Context, id string) (model.Why, error)
 }
 
-// awaitPlacement returns when something is placed or the application has
-// ended. While it waits it says on w why, and for how long.
-func awaitPlacement(ctx context.Context, c waiter, w io.Writer, app model.AppID) (model.AppView, error) {
+// look asks for something newer than after, and says what it is, of which change, and whether it is what is waited for.
+type look[V any] func(ctx context.Context, after uint64) (v V, change uint64, done bool, err error)
+
+// awaitView looks until that is done. While it waits it says on w why, and for how long; state is what id is in meanwhile.
+func awaitView[V any](ctx context.Context, c waiter, w io.Writer, id model.AppID, state string, next look[V]) (V, error) {
 	started := time.Now()
 	notice := started.Add(firstNotice)
 	var after uint64
 	for {
 		wctx, cancel := context.WithDeadline(ctx, notice)
-		v, err := c.WaitApp(wctx, app, after)
+		v, change, done, err := next(wctx, after)
 		due := wctx.Err() != nil
 		cancel()
 		switch {
-		case err == nil && (v.Terminal || v.StartedAt != ""):
+		case err == nil && done:
 			return v, nil
 		case err == nil:
-			after = v.ChangeIndex
+			after = change
 		case ctx.Err() != nil:
 			return v, ctx.Err()
 		case !due:
@@ -48,8 +50,17 @@ func awaitPlacement(ctx context.Context, c waiter, w io.Writer, app model.AppID)
 			continue
 		}
 		notice = time.Now().Add(nextNotice)
-		_, _ = fmt.Fprintf(w, "hearth: application %s is WAITING for %s: %s\n", app, time.Since(started).Round(time.Second), reasonFor(ctx, c, app))
+		_, _ = fmt.Fprintf(w, "hearth: %s for %s: %s\n", state, time.Since(started).Round(time.Second), reasonFor(ctx, c, id))
 	}
+}
+
+// awaitPlacement returns when something is placed or the application has
+// ended.
+func awaitPlacement(ctx context.Context, c waiter, w io.Writer, app model.AppID) (model.AppView, error) {
+	return awaitView(ctx, c, w, app, fmt.Sprintf("application %s is WAITING", app), func(ctx context.Context, after uint64) (model.AppView, uint64, bool, error) {
+		v, err := c.WaitApp(ctx, app, after)
+		return v, v.ChangeIndex, v.Terminal || v.StartedAt != "", err
+	})
 }
 
 // reasonFor asks why an application waits.

@@ -165,33 +165,14 @@ func (f *driverFlags) run(cmd *cobra.Command, s Streams, spec model.DriverSpec) 
 	return nil
 }
 
-// await returns when the driver is where the flags want it, or has ended. While
-// it is not placed it says on w why, and for how long.
+// await returns when the driver is where the flags want it, or has ended.
 func (f *driverFlags) await(ctx context.Context, c *session, w io.Writer, id model.DriverID) (model.DriverView, error) {
-	started := time.Now()
-	notice := started.Add(firstNotice)
-	var after uint64
-	for {
-		wctx, cancel := context.WithDeadline(ctx, notice)
-		v, err := c.WaitDriver(wctx, id, after)
-		due := wctx.Err() != nil
-		cancel()
-		switch {
-		case err == nil && (v.Terminal || f.detach || v.Attempt > 0 && !f.wait):
-			return v, nil
-		case err == nil && v.Attempt > 0:
-			return driverEnded(ctx, c, id)
-		case err == nil:
-			after = v.ChangeIndex
-		case ctx.Err() != nil:
-			return v, ctx.Err()
-		case !due:
-			return v, err
-		}
-		if !due {
-			continue
-		}
-		notice = time.Now().Add(nextNotice)
-		_, _ = fmt.Fprintf(w, "hearth: driver %s is not placed for %s: %s\n", id, time.Since(started).Round(time.Second), reasonFor(ctx, c, id.Owner()))
+	v, err := awaitView(ctx, c, w, id.Owner(), fmt.Sprintf("driver %s is not placed", id), func(ctx context.Context, after uint64) (model.DriverView, uint64, bool, error) {
+		v, err := c.WaitDriver(ctx, id, after)
+		return v, v.ChangeIndex, v.Terminal || f.detach || v.Attempt > 0, err
+	})
+	if err != nil || v.Terminal || !f.wait {
+		return v, err
 	}
+	return driverEnded(ctx, c, id)
 }
