@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/hearthd/hearth/model"
 )
 
@@ -84,4 +86,49 @@ func awaitEnd(ctx context.Context, c *session, w io.Writer, app model.AppID) (mo
 		return v, err
 	}
 	return c.WaitEnded(ctx, app)
+}
+
+// submission is something that is submitted and then waited for as far as its flags want.
+type submission[V any] struct {
+	kind, kill string // of what, and the command that ends it
+	submit     func(ctx context.Context, c *session) (id string, err error)
+	await      func(ctx context.Context, c *session, id string) (v V, ended bool, err error)
+	code       func(w io.Writer, v V) error // how it ended
+}
+
+// run submits it. wait: until its end, with the exit code of the work.
+func (x submission[V]) run(cmd *cobra.Command, s Streams, cluster *clusterFlags, out output, wait bool) error {
+	c, err := cluster.connect(cmd, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx := cmd.Context()
+	if cmd.Flags().Changed("timeout") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cluster.timeout)
+		defer cancel()
+	}
+	rctx, cancel := context.WithTimeout(ctx, cluster.timeout)
+	defer cancel()
+	id, err := x.submit(rctx, c)
+	if err != nil {
+		return faultCode(wait, err)
+	}
+	if out.format == formatTable {
+		_, _ = fmt.Fprintln(s.Out, id)
+	}
+	v, ended, err := x.await(ctx, c, id)
+	if err != nil {
+		return waitedFor(err, wait, cluster.timeout, x.kind+" "+id, x.kill+" "+id)
+	}
+	if out.format == formatJSON {
+		if err := printJSON(s.Out, v); err != nil {
+			return err
+		}
+	}
+	if wait || ended {
+		return x.code(s.Err, v)
+	}
+	return nil
 }

@@ -130,39 +130,17 @@ func (f *driverFlags) spec(ctx context.Context, s Streams, argv []string) (model
 
 // run submits the driver and waits as far as it was asked to.
 func (f *driverFlags) run(cmd *cobra.Command, s Streams, spec model.DriverSpec) error {
-	c, err := f.cluster.connect(cmd, s)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	ctx := cmd.Context()
-	if cmd.Flags().Changed("timeout") {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.cluster.timeout)
-		defer cancel()
-	}
-	rctx, cancel := context.WithTimeout(ctx, f.cluster.timeout)
-	defer cancel()
-	reply, err := c.SubmitDriver(rctx, spec)
-	if err != nil {
-		return faultCode(f.wait, err)
-	}
-	if f.out.format == formatTable {
-		_, _ = fmt.Fprintln(s.Out, reply.Driver)
-	}
-	v, err := f.await(ctx, c, s.Err, reply.Driver)
-	if err != nil {
-		return waitedFor(err, f.wait, f.cluster.timeout, fmt.Sprintf("driver %s", reply.Driver), fmt.Sprintf("hearth driver kill %s", reply.Driver))
-	}
-	if f.out.format == formatJSON {
-		if err := printJSON(s.Out, v); err != nil {
-			return err
-		}
-	}
-	if f.wait || v.Terminal {
-		return driverCode(s.Err, v)
-	}
-	return nil
+	return submission[model.DriverView]{
+		kind: "driver", kill: "hearth driver kill", code: driverCode,
+		submit: func(ctx context.Context, c *session) (string, error) {
+			reply, err := c.SubmitDriver(ctx, spec)
+			return string(reply.Driver), err
+		},
+		await: func(ctx context.Context, c *session, id string) (model.DriverView, bool, error) {
+			v, err := f.await(ctx, c, s.Err, model.DriverID(id))
+			return v, v.Terminal, err
+		},
+	}.run(cmd, s, &f.cluster, f.out, f.wait)
 }
 
 // await returns when the driver is where the flags want it, or has ended.

@@ -236,47 +236,24 @@ func readFiles(list []string) ([]model.File, error) {
 
 // run registers the application and waits as far as it was asked to.
 func (f *submitFlags) run(cmd *cobra.Command, s Streams, spec model.AppSpec) error {
-	c, err := f.cluster.connect(cmd, s)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	ctx := cmd.Context()
-	if cmd.Flags().Changed("timeout") {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.cluster.timeout)
-		defer cancel()
-	}
-	rctx, cancel := context.WithTimeout(ctx, f.cluster.timeout)
-	defer cancel()
-	reply, err := c.RegisterApp(rctx, spec)
-	if err != nil {
-		return faultCode(f.wait, err)
-	}
-	if f.out.format == formatTable {
-		_, _ = fmt.Fprintln(s.Out, reply.App)
-	}
-	var v model.AppView
-	switch {
-	case f.wait:
-		v, err = awaitEnd(ctx, c, s.Err, reply.App)
-	case f.detach:
-		v, err = c.WaitApp(ctx, reply.App, 0)
-	default:
-		v, err = awaitPlacement(ctx, c, s.Err, reply.App)
-	}
-	if err != nil {
-		return waitedFor(err, f.wait, f.cluster.timeout, fmt.Sprintf("application %s", reply.App), fmt.Sprintf("hearth kill %s", reply.App))
-	}
-	if f.out.format == formatJSON {
-		if err := printJSON(s.Out, v); err != nil {
-			return err
-		}
-	}
-	if f.wait || v.Terminal {
-		return endedCode(s.Err, v)
-	}
-	return nil
+	return submission[model.AppView]{
+		kind: "application", kill: "hearth kill", code: endedCode,
+		submit: func(ctx context.Context, c *session) (string, error) {
+			reply, err := c.RegisterApp(ctx, spec)
+			return string(reply.App), err
+		},
+		await: func(ctx context.Context, c *session, id string) (v model.AppView, ended bool, err error) {
+			switch app := model.AppID(id); {
+			case f.wait:
+				v, err = awaitEnd(ctx, c, s.Err, app)
+			case f.detach:
+				v, err = c.WaitApp(ctx, app, 0)
+			default:
+				v, err = awaitPlacement(ctx, c, s.Err, app)
+			}
+			return v, v.Terminal, err
+		},
+	}.run(cmd, s, &f.cluster, f.out, f.wait)
 }
 
 // waitedFor says what goes on although the wait for it, for its end or for its
