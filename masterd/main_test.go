@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/hearthd/hearth/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
@@ -11,5 +13,5 @@ func TestMain(m *testing.M) {
 	for _, f := range unfinishedTransfer {
 		known = append(known, goleak.IgnoreTopFunction(f))
 	}
-	goleak.VerifyTestMain(m, known...)
+	leaktest.Main(m, known...)
 }

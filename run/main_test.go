@@ -3,7 +3,7 @@ package run
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hearthd/hearth/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
+	"github.com/hearthd/hearth/internal/leaktest"
 	"github.com/hearthd/hearth/workerd/keeper"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func keeperMain(args []string) int {

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/goleak"
 
 	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/demo"
+	"github.com/hearthd/hearth/internal/leaktest"
 	"github.com/hearthd/hearth/model"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // runLine runs a command line in this process.
 func runLine(t *testing.T, args ...string) (code int, stdout, stderr string) {
