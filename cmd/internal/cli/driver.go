@@ -162,12 +162,18 @@ func killDriver(ctx context.Context, c *session, id, why string) error {
 
 func newDriverKillAll(s Streams) *cobra.Command {
 	var reason string
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "kill-all",
 		Short: "End every driver",
 		Long: "Ends every driver that you may end: all of them for an operator, your own for a submitter.\n" +
-			"Applications whose driver runs elsewhere are left alone.",
-		Args: cobra.NoArgs,
+			"Applications whose driver runs elsewhere are left alone. It asks first, unless --yes is given.",
+		Example: "  hearth driver kill-all --yes --reason 'the cluster moves'",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		return confirm(s, yes, "driver kill-all", "end all drivers that you may end?")
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "shown with what was ended (default: who did it)")
 	return question(s, cmd, func(ctx context.Context, c *session, _ []string) (any, func(io.Writer) error, error) {

@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/config"
@@ -45,10 +41,10 @@ func newWorkerRejoin(s Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		confirm := func(own, theirs string, running int) error { return confirmRejoin(s, yes, own, theirs, running) }
-		id, err := rejoinRunning(cmd.Context(), workerd.NewControl(conf.DataDir), confirm)
+		agree := func(own, theirs string, running int) error { return confirmRejoin(s, yes, own, theirs, running) }
+		id, err := rejoinRunning(cmd.Context(), workerd.NewControl(conf.DataDir), agree)
 		if errors.Is(err, workerd.ErrNotRunning) {
-			id, err = rejoinStopped(cmd.Context(), conf, confirm)
+			id, err = rejoinStopped(cmd.Context(), conf, agree)
 		}
 		if err != nil {
 			return err
@@ -60,7 +56,7 @@ func newWorkerRejoin(s Streams) *cobra.Command {
 }
 
 // rejoinRunning speaks to the worker itself, which knows who has refused it.
-func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(own, theirs string, running int) error) (string, error) {
+func rejoinRunning(ctx context.Context, control workerd.Control, agree func(own, theirs string, running int) error) (string, error) {
 	v, err := control.Status(ctx)
 	switch {
 	case err != nil:
@@ -72,7 +68,7 @@ func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(ow
 	case v.ForeignCluster == "":
 		return "", fmt.Errorf("%w: no master of another cluster has refused the worker of cluster %s: it waits for its own masters", model.ErrRefused, v.Cluster)
 	}
-	if err := confirm(v.Cluster, v.ForeignCluster, len(live(v))); err != nil {
+	if err := agree(v.Cluster, v.ForeignCluster, len(live(v))); err != nil {
 		return "", err
 	}
 	_, err = control.Rejoin(ctx, v.Cluster)
@@ -80,7 +76,7 @@ func rejoinRunning(ctx context.Context, control workerd.Control, confirm func(ow
 }
 
 // rejoinStopped changes what the next start reads.
-func rejoinStopped(ctx context.Context, conf config.WorkerConfig, confirm func(own, theirs string, running int) error) (id string, err error) {
+func rejoinStopped(ctx context.Context, conf config.WorkerConfig, agree func(own, theirs string, running int) error) (id string, err error) {
 	st, err := workerd.OpenStopped(conf.DataDir)
 	if err != nil {
 		return "", err
@@ -97,7 +93,7 @@ func rejoinStopped(ctx context.Context, conf config.WorkerConfig, confirm func(o
 	if theirs == own.ID {
 		return "", fmt.Errorf("%w: the masters are of the worker's own cluster %s: there is nothing to rejoin", model.ErrRefused, own.ID)
 	}
-	if err := confirm(own.ID, theirs, 0); err != nil {
+	if err := agree(own.ID, theirs, 0); err != nil {
 		return "", err
 	}
 	return own.ID, st.Forget()
@@ -130,16 +126,5 @@ func confirmRejoin(s Streams, yes bool, own, theirs string, running int) error {
 	if running > 0 {
 		_, _ = fmt.Fprintf(s.Err, "running here for the former: %s; the latter ends what it does not know\n", executors(running))
 	}
-	if yes {
-		return nil
-	}
-	if f, ok := s.In.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return usage("worker rejoin: there is no terminal to ask at; say --yes")
-	}
-	_, _ = fmt.Fprintf(s.Err, "give up cluster %s? [y/N] ", own)
-	line, _ := bufio.NewReader(s.In).ReadString('\n') // at its end the answer is no
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("%w: nothing was changed", model.ErrRefused)
-	}
-	return nil
+	return confirm(s, yes, "worker rejoin", "give up cluster "+own+"?")
 }
