@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,14 +45,20 @@ func TestCallsRunOnExecutorsOfTheirProfileOnly(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for _, id := range own {
-				if id == 7 {
-					t.Error("a call without a profile ran on an executor of one")
-				}
+			if slices.Contains(own, 7) {
+				t.Error("a call without a profile ran on an executor that is not there yet")
 			}
 			s.startSized(7, 4, big.Number())
 			if err := <-late; err != nil {
 				t.Errorf("the call that waited: %v", err)
+			}
+			// Both are there: each call goes to its own, however free the others are.
+			own, err = Map(ctx, app, where, make([]bool, 200))
+			if err != nil {
+				return err
+			}
+			if slices.Contains(own, 7) {
+				t.Error("a call without a profile ran on an executor of one")
 			}
 			theirs, err := Map(ctx, app, where, make([]bool, 200), WithProfile(big))
 			for _, id := range theirs {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/hearthd/hearth/rpc"
 )
 
 // exampleWithin bounds one run of an example, faults included.
@@ -174,9 +176,52 @@ func TestTheExampleWordcountCountsEveryWordOnceWhileAWorkerAndTheLeaderDie(t *te
 	const piece = 500
 	path := buildExample(t, "wordcount")
 	c := newCluster(t, size{})
-	e := c.startExample(t, path, append([]string{"--top", "0", "--piece", strconv.Itoa(piece), "--parts", "40", "--executor-cores", "1"}, files...)...)
+	args := append([]string{"--top", "0", "--piece", strconv.Itoa(piece), "--parts", "40", "--executor-cores", "1"}, files...)
+	e := c.startExample(t, path, args...)
 	c.disturb(t, e, "a piece is counted", total/piece*2/3) // pieces end with a word
-	r := e.finished(t)
+	wantCounts(t, e.finished(t), want)
+
+	// Each round on executors of its own size.
+	e = c.startExample(t, path, append([]string{"--name", "two sizes", "--executors", "2", "--memory", "64m", "--add-memory", "96"}, args...)...)
+	wantCounts(t, e.finished(t), want)
+	ended, err := c.client.Apps(t.Context(), rpc.AppsRequest{Ended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := map[string]int64{}
+	for _, a := range ended.Apps {
+		if a.Name == "two sizes" {
+			for _, x := range c.describe(t, a.ID).Executors {
+				memory[fmt.Sprint(x.ID)] = x.MemoryMiB
+			}
+		}
+	}
+	for text, want := range map[string]int64{"a piece is counted": 64, "a part is added up": 96} {
+		for _, id := range e.executors(t, text) {
+			if memory[id] != want {
+				t.Errorf("%q on executor %s with %d MiB, want %d", text, id, memory[id], want)
+			}
+		}
+	}
+}
+
+// executors are those that lines of the log with a text in them name.
+func (e *example) executors(t *testing.T, text string) (out []string) {
+	t.Helper()
+	for line := range strings.Lines(readText(t, e.log)) {
+		if _, id, ok := strings.Cut(line, " executor="); ok && strings.Contains(line, text) {
+			out = append(out, strings.TrimSpace(id))
+		}
+	}
+	if len(out) == 0 {
+		t.Errorf("no line with %q names an executor", text)
+	}
+	return out
+}
+
+// wantCounts compares what wordcount has printed.
+func wantCounts(t *testing.T, r result, want map[string]int) {
+	t.Helper()
 	got := map[string]int{}
 	for line := range strings.Lines(r.stdout) {
 		fields := strings.Fields(line)

@@ -16,6 +16,9 @@
 // small beside the text, so it is a low one here. Its alternative, parts that stay
 // on the executors' disks, has to find out which of them went with an executor, and
 // to count those pieces again.
+//
+// With --add-memory the second round has an executor of its own with that much memory:
+// leave room for it, as with --executors 2.
 package main
 
 import (
@@ -56,6 +59,7 @@ type program struct {
 	top       int
 	parts     int
 	pieceSize int
+	addMemory int64
 
 	count driver.Func[piece, []counts]
 	add   driver.Func[driver.Ref[[]counts], counts]
@@ -67,11 +71,15 @@ func setup(p *driver.Program) {
 	p.Flags().IntVar(&w.top, "top", 10, "print so many of the most frequent words; 0 = all")
 	p.Flags().IntVar(&w.parts, "parts", 8, "number of calls that add up")
 	p.Flags().IntVar(&w.pieceSize, "piece", 64<<10, "bytes of text in one call")
+	p.Flags().Int64Var(&w.addMemory, "add-memory", 0, "MiB of memory of the executor that adds up; 0 = those that count do it")
 	w.count = driver.Register(p, "count", countWords)
 	w.add = driver.Register(p, "add", addUp)
 	p.Configure(func() error {
 		if w.parts < 1 || w.parts > 1000 || w.pieceSize < 1 || w.pieceSize > 1<<20 {
 			return fmt.Errorf("--parts %d, --piece %d: want 1 to 1000 parts and pieces of 1 byte to 1 MiB", w.parts, w.pieceSize)
+		}
+		if w.addMemory < 0 {
+			return fmt.Errorf("--add-memory %d: want 0 or more", w.addMemory)
 		}
 		return nil
 	})
@@ -119,8 +127,12 @@ func (w *program) reduce(ctx context.Context, app *driver.App, parts [][]counts)
 		defer b.Release()
 		refs[h] = b.Ref()
 	}
+	adders, err := w.adders(ctx, app)
+	if err != nil {
+		return nil, err
+	}
 	total := make(counts)
-	for h, r := range driver.Stream(ctx, app, w.add, slices.Values(refs)) {
+	for h, r := range driver.Stream(ctx, app, w.add, slices.Values(refs), driver.WithProfile(adders)) {
 		if r.Err != nil {
 			return nil, fmt.Errorf("part %d: %w", h, r.Err)
 		}
@@ -133,6 +145,18 @@ func (w *program) reduce(ctx context.Context, app *driver.App, parts [][]counts)
 		app.Logger().Info("a part is added up", "part", h, "executor", int(r.Executor))
 	}
 	return total, nil
+}
+
+// adders is the size of executors of the second round; nil = that of the first.
+func (w *program) adders(ctx context.Context, app *driver.App) (*driver.Profile, error) {
+	if w.addMemory == 0 {
+		return nil, nil //nolint:nilnil // nil is the program's own size
+	}
+	p, err := app.NewProfile(ctx, driver.ProfileSpec{Cores: 1, MemoryMiB: w.addMemory})
+	if err != nil {
+		return nil, err
+	}
+	return p, p.SetExecutors(ctx, 1)
 }
 
 // printWords writes the words, the most frequent first.
