@@ -126,8 +126,12 @@ func (g *Gossip) Start() error {
 // Run keeps in touch with the seeds and blocks until ctx ends (it returns nil, and gossip goes on until Close) or gossip
 // has stopped by itself ([ErrStopped]). Seeds that cannot be reached are never a reason to return. Call it once.
 func (g *Gossip) Run(ctx context.Context) error {
+	asked := ctx // whoever ends it may close g at once: that is no failure
 	s, err := g.running()
 	if err != nil {
+		if asked.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -145,6 +149,9 @@ func (g *Gossip) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-s.ShutdownCh():
+		if asked.Err() != nil {
+			return nil
+		}
 		return ErrStopped
 	}
 }

@@ -162,6 +162,27 @@ func TestANodeWithoutTheKeyGetsNowhere(t *testing.T) {
 	}
 }
 
+// Who ends a run closes at once; whichever of both Run sees first.
+func TestARunThatWasToldToEndHasNotFailed(t *testing.T) {
+	g, err := New(worker("a", clusterA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 100 {
+		if err := g.Run(ctx); err != nil {
+			t.Fatalf("got %v, want nil", err)
+		}
+	}
+}
+
 func TestLifeCycleMistakesAreErrors(t *testing.T) {
 	g, err := New(worker("a", clusterA, "127.0.0.1:1"))
 	if err != nil {
