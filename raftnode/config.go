@@ -45,10 +45,8 @@ const (
 	// maxAppendEntries bounds the entries of one message to a follower.
 	maxAppendEntries = 512
 	// commitTimeout is how soon a follower learns that an entry is committed
-	// when no other entry follows it, at most twice that. The library says it
-	// again and again at this interval, news or not: at 5 ms that was 40 % of
-	// what an idle cluster of 100 workers costs.
-	commitTimeout = 20 * time.Millisecond
+	// when no other entry follows it.
+	commitTimeout = 5 * time.Millisecond
 	// stepDownPercent is the part of the heartbeat time-out after which a
 	// leader that has not reached a quorum steps down. No code relies on it
 	// (ADR 0004), so it need not be short: on a machine that is out of breath
