@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,7 +102,14 @@ func TestSE12RolesAreKeptAndAuditedOverAFailover(t *testing.T) {
 	var tokens struct {
 		Tokens []model.TokenView `json:"tokens"`
 	}
-	c.run(t, "token", "list", "-o", "json").wantCode(t, 0).decode(t, &tokens)
+	// A standby may not know the newest one yet.
+	eventually(t, settleWithin, "the new token is listed", func() string {
+		c.run(t, "token", "list", "-o", "json").wantCode(t, 0).decode(t, &tokens)
+		if !slices.ContainsFunc(tokens.Tokens, func(v model.TokenView) bool { return v.Name == "gone" }) {
+			return fmt.Sprintf("%d tokens are listed", len(tokens.Tokens))
+		}
+		return ""
+	})
 	for _, tok := range tokens.Tokens {
 		if tok.Name == "gone" {
 			c.run(t, "token", "revoke", string(tok.ID)).wantCode(t, 0)

@@ -45,7 +45,9 @@ const (
 	// maxAppendEntries bounds the entries of one message to a follower.
 	maxAppendEntries = 512
 	// commitTimeout is how soon a follower learns that an entry is committed
-	// when no other entry follows it.
+	// when no other entry follows it. The library says it again and again at
+	// this interval, news or not, which is 40 % of what an idle cluster costs;
+	// at 20 ms a list of a standby lacks what its reader has just made.
 	commitTimeout = 5 * time.Millisecond
 	// stepDownPercent is the part of the heartbeat time-out after which a
 	// leader that has not reached a quorum steps down. No code relies on it
