@@ -103,12 +103,8 @@ func (x submission[V]) run(cmd *cobra.Command, s Streams, cluster *clusterFlags,
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	ctx := cmd.Context()
-	if cmd.Flags().Changed("timeout") {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cluster.timeout)
-		defer cancel()
-	}
+	ctx, done := cluster.patient(cmd)
+	defer done()
 	rctx, cancel := context.WithTimeout(ctx, cluster.timeout)
 	defer cancel()
 	id, err := x.submit(rctx, c)

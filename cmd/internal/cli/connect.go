@@ -65,6 +65,15 @@ func (f *clusterFlags) bounded(cmd *cobra.Command) (context.Context, context.Can
 	return context.WithTimeout(cmd.Context(), f.timeout)
 }
 
+// patient is bounded for commands that wait for work: they have no limit unless
+// --timeout is given.
+func (f *clusterFlags) patient(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	if cmd.Flags().Changed("timeout") {
+		return f.bounded(cmd)
+	}
+	return context.WithCancel(cmd.Context())
+}
+
 // userName is who runs the command, for display; "" if the system cannot say.
 func userName() string {
 	u, err := user.Current()

@@ -37,12 +37,8 @@ func waiting[V any](s Streams, cmd *cobra.Command, kind string, ended func(conte
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		ctx := cmd.Context()
-		if cmd.Flags().Changed("timeout") {
-			var cancel context.CancelFunc
-			ctx, cancel = flags.bounded(cmd)
-			defer cancel()
-		}
+		ctx, cancel := flags.patient(cmd)
+		defer cancel()
 		v, err := ended(ctx, c, args[0])
 		if errors.Is(err, context.DeadlineExceeded) {
 			return &codedError{code: exitTimeout, err: fmt.Errorf("%s %s is not done within %s", kind, args[0], flags.timeout)}
