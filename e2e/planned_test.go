@@ -230,13 +230,26 @@ func TestAWorkerIsNotRestartedWithoutALeaderUnlessForced(t *testing.T) {
 	}
 }
 
-// `worker stop` is SIGTERM with a wait.
+// `worker stop` is SIGTERM with a wait. A driver that heeds that with exit code 0 is finished.
 func TestWorkerStopReturnsWhenTheWorkerHasLeft(t *testing.T) {
 	c := newCluster(t, size{workers: 2})
+	polite := strings.TrimSpace(c.run(t, "driver", "submit", "--memory", "64m", "--", "sh", "-c", `trap "exit 0" TERM; echo ready; while sleep 0.1; do :; done`).wantCode(t, 0).stdout)
+	eventually(t, settleWithin, "the driver has set its trap", func() string {
+		if out := c.run(t, "driver", "logs", "--stdout", polite).stdout; out != "ready\n" {
+			return fmt.Sprintf("it wrote %q", out)
+		}
+		return ""
+	})
 	app := c.run(t, "submit", "--executors", "4", "--", "sleep", "600").wantCode(t, 0).app(t)
 	c.awaitRunning(t, app, 4)
 	w := c.workers[0]
+	if c.driver(t, polite).Worker != model.WorkerID(w.ID) {
+		w = c.workers[1]
+	}
 	c.control(t, w, "stop").wantCode(t, 0)
+	if v := c.driver(t, polite); v.State != model.DriverFinished || v.ExitCode != 0 || v.Attempt != 1 {
+		t.Errorf("the driver is %s with code %d after attempt %d (%s), want FINISHED, 0 and 1", v.State, v.ExitCode, v.Attempt, v.Reason)
+	}
 	if w.proc.alive() {
 		t.Error("the process is there when the command has returned")
 	}

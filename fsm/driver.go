@@ -201,6 +201,10 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 		t.concludeDriver(d, model.DriverFinished, 0, ended)
 	case e.Cause == model.CauseKill:
 		t.concludeDriver(d, model.DriverKilled, exitKilled, ended)
+	case e.Cause == model.CauseInfra && !d.Spec.Supervise && obeyed(e):
+		// Its worker stopped. Exit code 0 is the end of its work even so; a supervised one
+		// is wanted elsewhere, as if its worker were drained.
+		t.concludeDriver(d, model.DriverFinished, 0, fmt.Sprintf("exit code 0 on worker %s: %s", e.Worker, e.Reason))
 	case e.Cause == model.CauseInfra && before == model.ExecutorPlaced && proved:
 		// Its worker could not launch it: nobody's copy has run.
 		t.relaunch(d, e, t.tick+model.BackoffFirstMilli)
@@ -215,10 +219,11 @@ func (t *tx) judgeDriver(d *model.Driver, e *model.Executor, before model.Execut
 	}
 }
 
-// obeyed reports whether a process that was killed by an order took that as the end
-// of its work: with exit code 0, before the signal that cannot be caught.
+// obeyed reports whether a process that was killed, by an order or because its worker
+// stopped, took that as the end of its work: with exit code 0, before the signal
+// that cannot be caught. Of what is LOST without a trace the code is -1.
 func obeyed(e *model.Executor) bool {
-	return e.State == model.ExecutorKilled && e.ExitCode == 0 && e.Signal == 0
+	return (e.State == model.ExecutorKilled || e.State == model.ExecutorLost) && e.ExitCode == 0 && e.Signal == 0
 }
 
 // howEnded says how an attempt ended, for a person.

@@ -49,6 +49,8 @@ func TestDriverEndsByTheFinalStateRule(t *testing.T) {
 		{"exit code 3", false, ended("", 1, model.ExecutorFailed, model.CauseApp, 3, 0), model.DriverFailed, 3},
 		{"ended by a signal", false, ended("", 1, model.ExecutorFailed, model.CauseApp, -1, 9), model.DriverFailed, 137},
 		{"could not be started", false, ended("", 1, model.ExecutorFailed, model.CauseStart, -1, 0), model.DriverError, 1},
+		{"exit code 0 because its worker stopped", false, ended("", 1, model.ExecutorLost, model.CauseInfra, 0, 0), model.DriverFinished, 0},
+		{"exit code 3 because its worker stopped", false, ended("", 1, model.ExecutorLost, model.CauseInfra, 3, 0), model.DriverError, 255},
 		{"lost with its worker", false, ended("", 1, model.ExecutorLost, model.CauseInfra, -1, 0), model.DriverError, 255},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -142,6 +142,9 @@ func TestTheEndOfAProcessIsCalledByItsName(t *testing.T) {
 		{"an order to end it makes it killed", &killing{}, keeper.Exit{Code: -1, Signal: 15, KillRequested: true}, model.ExecutorKilled, model.CauseKill},
 		{"an order makes it killed whatever its code", &killing{}, keeper.Exit{KillRequested: true}, model.ExecutorKilled, model.CauseKill},
 		{"with its worker it is lost", nil, keeper.Exit{Code: -1, Signal: 9, KillRequested: true}, model.ExecutorLost, model.CauseInfra},
+		{"what ended before the worker told it to has its own end", &killing{infra: true}, keeper.Exit{}, model.ExecutorExited, model.CauseClean},
+		{"so has what failed before", &killing{infra: true}, keeper.Exit{Code: 3}, model.ExecutorFailed, model.CauseApp},
+		{"a signal as the worker stops may be anybody's", &killing{infra: true}, keeper.Exit{Code: -1, Signal: 15}, model.ExecutorLost, model.CauseInfra},
 		{"when the worker stops it is lost", &killing{infra: true}, keeper.Exit{KillRequested: true}, model.ExecutorLost, model.CauseInfra},
 	} {
 		t.Run(c.name, func(t *testing.T) {

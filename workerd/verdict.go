@@ -14,13 +14,14 @@ import (
 // reasonSingleton is why an executor ended that must not run twice.
 const reasonSingleton = "ended by its disconnect policy (singleton): no leader had answered its worker for half of worker_timeout"
 
-// verdict says how an executor ended whose process ended as x says.
+// verdict says how an executor ended whose process ended as x says. What had ended by itself before the signal of
+// a worker that stops has the end that it had.
 func (e *executor) verdict(x keeper.Exit) model.ExecutorReport {
 	r := model.ExecutorReport{Ref: e.ref, ExitCode: x.Code, Signal: x.Signal}
 	switch {
-	case e.kill != nil && e.kill.infra:
+	case e.kill != nil && e.kill.infra && (x.KillRequested || x.Signal != 0):
 		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, e.kill.reason
-	case e.kill != nil:
+	case e.kill != nil && !e.kill.infra:
 		r.State, r.Cause, r.Reason = model.ExecutorKilled, model.CauseKill, withReason("killed", e.kill.reason)
 	case x.LeaseOver:
 		r.State, r.Cause, r.Reason = model.ExecutorLost, model.CauseInfra, reasonSingleton

@@ -68,21 +68,27 @@ func TestSimADriverOutlivesAPlannedRestartOfItsWorker(t *testing.T) {
 }
 
 // A worker that is stopped ends its drivers: a supervised one is launched elsewhere at once, once its process is gone,
-// another one is an error, which says why.
+// whatever its code; another one is finished if it ends with code 0, else an error, which says why.
 func TestSimADriverWhoseWorkerIsStoppedIsLaunchedElsewhere(t *testing.T) {
 	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		supervised, other := onWorker(t, c)
+		polite, service := submitDriver(t, c, driverSpec(false, "", "polite")), submitDriver(t, c, driverSpec(true, "", "polite"))
+		driverIs(c, polite, model.DriverRunning, 1, 20*time.Second)
+		driverIs(c, service, model.DriverRunning, 1, 20*time.Second)
 		c.StartWorkers(1)
 		c.AwaitWorkers(2, 10*time.Second)
 		c.StopWorker(c.Worker(0))
 		driverIs(c, supervised, model.DriverRunning, 2, 2*time.Second)
+		driverIs(c, service, model.DriverRunning, 2, 2*time.Second)
 		driverIs(c, other, model.DriverError, 1, 0)
+		driverIs(c, polite, model.DriverFinished, 1, 0)
 		if d, _ := c.View().Driver(other); d.ExitCode != 255 || !strings.Contains(d.Reason, "the worker is stopping") {
 			t.Errorf("the other one: code %d, %q", d.ExitCode, d.Reason)
 		}
 		if n := c.MostAtOnce(supervised.Owner()); n != 1 {
 			t.Errorf("%d attempts ran at once", n)
 		}
+		killDriver(t, c, service)
 		killDriver(t, c, supervised)
 		driverIs(c, supervised, model.DriverKilled, 2, 20*time.Second)
 	})
