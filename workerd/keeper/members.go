@@ -46,6 +46,9 @@ func (s *Server) descendants() ([]procStat, error) {
 
 // members returns the living processes of e.
 func (s *Server) members(e *entry) ([]procStat, error) {
+	if main, ok := s.lone(e); ok {
+		return []procStat{main}, nil
+	}
 	groups, err := s.divide()
 	if err != nil {
 		return nil, err

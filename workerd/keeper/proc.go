@@ -51,8 +51,8 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// readStat reads /proc/PID/stat. A scan calls it for every process of the machine, and there is a scan
-// for each end, so it makes three system calls and keeps nothing.
+// readStat reads /proc/PID/stat. A scan calls it for every process of the machine, so it makes three system
+// calls and keeps nothing.
 func readStat(pid int) (procStat, error) {
 	var line [maxStatBytes]byte
 	n, err := readProc("/proc/"+strconv.Itoa(pid)+"/stat", line[:])
@@ -64,16 +64,23 @@ func readStat(pid int) (procStat, error) {
 
 // readProc reads a file of /proc that fits into b: those are made anew by each read from their start.
 func readProc(path string, b []byte) (n int, err error) {
-	fd := -1
-	for fd < 0 {
-		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil && !errors.Is(err, unix.EINTR) {
-			return 0, err
-		}
+	fd, err := openProc(path, 0)
+	if err != nil {
+		return 0, err
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for {
 		if n, err = unix.Read(fd, b); !errors.Is(err, unix.EINTR) {
 			return max(n, 0), err
+		}
+	}
+}
+
+// openProc opens a file or directory of /proc for reading.
+func openProc(path string, flags int) (int, error) {
+	for {
+		if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); !errors.Is(err, unix.EINTR) {
+			return fd, err
 		}
 	}
 }

@@ -36,6 +36,7 @@ func (s *Server) reapAll() {
 	s.reapMu.Lock()
 	defer s.reapMu.Unlock()
 	found := false
+	var ended []*entry
 	for {
 		pid, err := peekExited()
 		if err != nil {
@@ -45,20 +46,30 @@ func (s *Server) reapAll() {
 		if pid == 0 {
 			break
 		}
-		s.reapOne(pid)
+		if e := s.reapOne(pid); e != nil {
+			ended = append(ended, e)
+		}
 		found = true
 	}
-	if found {
-		s.mu.Lock()
-		close(s.reaped)
-		s.reaped = make(chan struct{})
-		s.mu.Unlock()
+	if !found {
+		return
 	}
+	if len(ended) > 0 {
+		s.noteGone(ended)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range ended {
+		close(e.exited)
+	}
+	close(s.reaped)
+	s.reaped = make(chan struct{})
 }
 
 // reapOne reaps the zombie pid. A main process keeps its number, and so that of its group, until it
-// is reaped: the last moment to signal the group by number, atomically against forks in it.
-func (s *Server) reapOne(pid int) {
+// is reaped: the last moment to signal the group by number, atomically against forks in it. It returns
+// whose main process that was, nil if nobody's.
+func (s *Server) reapOne(pid int) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byPID[pid]
@@ -73,11 +84,11 @@ func (s *Server) reapOne(pid int) {
 		}
 	}
 	if e == nil {
-		return
+		return nil
 	}
 	delete(s.byPID, pid)
 	e.reaped, e.status, e.reapedAt = true, status, time.Now()
-	close(e.exited)
+	return e
 }
 
 // waitInfo is the head of siginfo_t as waitid fills it. The union behind the first three numbers is

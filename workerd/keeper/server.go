@@ -97,6 +97,10 @@ type Server struct {
 	spawn      func(spawnSpec) (int, error)
 	runSpawner func(stop <-chan struct{})
 
+	// childLists says that this kernel has what children reads; both are set before anything is spawned.
+	childLists bool
+	children   childLister // with reapMu held
+
 	reapMu sync.Mutex
 	logMu  sync.Mutex // one rotation of the log at a time
 
@@ -241,6 +245,7 @@ func (s *Server) prepare(ctx context.Context) (lock *os.File, err error) {
 		return nil, fmt.Errorf("become child subreaper: %w", err)
 	}
 	s.setUpCgroups()
+	s.childLists = childListsHere()
 	s.devNil, err = os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("open input of children: %w", err)

@@ -24,6 +24,7 @@ type entry struct {
 	state     State
 	proc      Proc
 	reaped    bool
+	gone      bool // nothing was left when it was reaped
 	status    unix.WaitStatus
 	reapedAt  time.Time
 	killing   bool      // killAt counts
@@ -94,11 +95,12 @@ func (s *Server) supervise(e *entry) {
 // endProcesses returns when the main process is reaped and nothing of the key is left. Until killAt
 // every process gets SIGTERM once; from then on all get SIGKILL in every round. Each round looks
 // before it kills: the descent of a process is best known while its parents live. A scan is no atomic
-// view and may miss the child of a process that ended during it, so it takes two to find nothing.
+// view and may miss the child of a process that ended during it, so it takes two to find nothing. What
+// is known to be one process needs none.
 func (s *Server) endProcesses(e *entry) {
 	told := make(map[procID]bool)
 	nothing, failed := 0, false
-	for poll := firstMemberPoll; ; poll = nextPoll(poll) {
+	for poll := firstMemberPoll; !s.nothingLeft(e); poll = nextPoll(poll) {
 		left, err := s.members(e)
 		s.mu.Lock()
 		reaped, killAt, reapedChan := e.reaped, e.killAt, s.reaped
@@ -139,6 +141,13 @@ func (s *Server) endProcesses(e *entry) {
 			poll = firstMemberPoll
 		}
 	}
+}
+
+// nothingLeft reports whether nothing of e was left when its main process was reaped.
+func (s *Server) nothingLeft(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.gone
 }
 
 // await returns after d or when something happened that is worth a look, which it reports.
