@@ -328,7 +328,7 @@ func (d *DriverSession) change(e model.DriverExecutor) {
 
 // settle drops a confirmation that the leader has taken or that is void.
 func (d *DriverSession) settle(e model.DriverExecutor) {
-	if e.State == model.ExecutorPlaced || e.State == model.ExecutorLaunching {
+	if !e.Ended() && !e.State.Confirmed() {
 		return
 	}
 	d.mu.Lock()

@@ -205,7 +205,7 @@ func (l *loop) accept(m *member, h helloMsg) {
 		kind = EventExecutorBack
 	}
 	m.ready, m.suspect, m.heard = true, false, time.Now()
-	if m.info.State == model.ExecutorPlaced || m.info.State == model.ExecutorLaunching {
+	if !m.info.State.Confirmed() {
 		l.session.Confirm(m.info.ID)
 	}
 	l.d.log.Info("executor connected", "executor", int(m.info.ID), "host", m.info.Host, "slots", m.slots, "adopted", len(welcome.Adopted))

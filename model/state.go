@@ -91,6 +91,18 @@ func (s ExecutorState) Live() bool {
 	return s == ExecutorPlaced || s == ExecutorLaunching || s == ExecutorRunning
 }
 
+// Confirmed reports whether a driver's word that it has the executor has been heard, or
+// means nothing any more. A state of a later release is taken for an early one: a word
+// too many changes nothing, one too few would leave the executor waiting.
+func (s ExecutorState) Confirmed() bool {
+	switch s {
+	case ExecutorRunning, ExecutorDecommissioning, ExecutorKilling, ExecutorStuck:
+		return true
+	case ExecutorPlaced, ExecutorLaunching, ExecutorExited, ExecutorFailed, ExecutorKilled, ExecutorLost:
+	}
+	return s.Terminal()
+}
+
 // CanBecome reports whether next may follow s. A final state has no successor.
 func (s ExecutorState) CanBecome(next ExecutorState) bool {
 	return slices.Contains(executorNext[s], next)

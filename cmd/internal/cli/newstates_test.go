@@ -11,7 +11,7 @@ import (
 	"github.com/hearthd/hearth/rpc"
 )
 
-// future is a master of a later release, whose applications, drivers and executors go through states that this build has
+// future is a master of a later release, whose applications, drivers, executors and workers go through states that this build has
 // never heard of. What is waited for changes once, from an active state to a final one.
 type future struct {
 	rpc.ClusterService
@@ -43,6 +43,19 @@ func (future) driver(after uint64) model.DriverView {
 		v.State, v.Active, v.Terminal, v.ExitCode, v.Reason, v.ChangeIndex = "FLOWN", false, true, 7, "grown up", 2
 	}
 	return v
+}
+
+func (future) DrainWorkers(_ context.Context, _ rpc.CallInfo, r rpc.DrainRequest) (rpc.DrainReply, error) {
+	return rpc.DrainReply{Workers: []model.WorkerID{model.WorkerID(r.Workers.IDs[0])}}, nil
+}
+
+func (future) Workers(context.Context) (rpc.WorkersReply, error) {
+	drain := &model.DrainView{}
+	return rpc.WorkersReply{Workers: []model.WorkerView{
+		{ID: "worker-empty", State: "FALLOW", Active: true, Drain: drain},
+		{ID: "worker-gone", State: "SOLD", Executors: 1, Drain: drain},
+		{ID: "worker-busy", State: "FADING", Active: true, Executors: 1, Drain: drain},
+	}}, nil
 }
 
 func (future) Staleness(context.Context) (model.Staleness, error) {
@@ -109,6 +122,9 @@ func TestUX05AStateThatThisBuildDoesNotKnowNeedsNoNewClient(t *testing.T) {
 		{"the flags are in the JSON", []string{"app", string(futureApp), "-o", "json"}, 0, []string{`"state": "EVICTED",` + "\n      \"active\": false,\n      \"terminal\": true"}, nil},
 		{"drivers are listed", []string{"drivers"}, 0, []string{"MOULTING"}, nil},
 		{"a driver is described", []string{"driver", "status", string(futureDriver)}, 0, []string{"MOULTING"}, nil},
+		{"a drain is over when nothing is left", []string{"drain", "worker-empty", "--wait"}, 0, []string{"FALLOW"}, nil},
+		{"or the worker is gone", []string{"drain", "worker-gone", "--wait"}, 0, []string{"SOLD"}, nil},
+		{"not before", []string{"drain", "worker-busy", "--wait", "--timeout", "100ms"}, 124, nil, []string{"FADING with 1 executors"}},
 		{"what is active can be ended", []string{"kill", string(futureApp) + "/0"}, 0, nil, nil},
 		{"what has ended cannot", []string{"kill", string(futureApp) + "/1"}, 1, nil, []string{"EVICTED"}},
 	} {

@@ -78,7 +78,7 @@ func newDrain(s Streams) *cobra.Command {
 	}
 	terms.bind(cmd.Flags())
 	bindHosts(cmd.Flags(), &hosts)
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when the workers are DRAINED (or DEAD or LEFT), at most after --timeout")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when nothing of the cluster is left on the workers (DRAINED, DEAD or LEFT), at most after --timeout")
 	return question(s, cmd, func(ctx context.Context, c *session, args []string) (any, func(io.Writer) error, error) {
 		t, err := terms.terms(cmd.Flags())
 		if err != nil {
@@ -93,7 +93,8 @@ func newDrain(s Streams) *cobra.Command {
 			return nil, nil, err
 		}
 		return drained(ctx, c, r.Workers, func(w model.WorkerView) bool {
-			return w.Drain != nil && (!wait || w.State == model.WorkerDrained || w.State.Gone())
+			// By the flags, not the name of the state: a later release may have others (UX-05).
+			return w.Drain != nil && (!wait || w.Executors == 0 || !w.Active)
 		})
 	})
 }
