@@ -58,13 +58,10 @@ func driverCores(d *model.Driver) int {
 }
 
 // maxDriverCores is how many cores drivers may hold together by the share that
-// is set; 0 = no limit. offered are the cores of the workers that may get work.
+// is set, which must not be 0 (no limit). offered are the cores of the workers
+// that may get work. A share below one core leaves drivers none.
 func maxDriverCores(s *model.Settings, offered int) int {
-	if s.DriverShareMilli == 0 {
-		return 0
-	}
-	// Not 0, which would be no limit: then no driver has a core.
-	return max(int(int64(offered)*int64(s.DriverShareMilli)/1000), 1)
+	return int(int64(offered) * int64(s.DriverShareMilli) / 1000)
 }
 
 func (c *checker) checkHeld() {

@@ -77,7 +77,7 @@ func gangDue(a *model.App, s *model.Settings) int64 {
 }
 
 // DriverCores are the cores of the drivers that are placed, and how many all of
-// them may hold together; most = 0: no limit.
+// them may hold together; both 0 where Settings.DriverShareMilli sets no limit.
 func (v *Scheduling) DriverCores() (cores, most int) {
 	if v.s.meta.settings.DriverShareMilli == 0 {
 		return 0, 0

@@ -23,8 +23,10 @@ type drivers struct {
 	// included; 0 = no limit.
 	max    int
 	placed int
-	// maxCores bounds the cores of drivers that are placed, cores are those that
-	// are placed already; 0 = no limit. A driver that would pass it is skipped.
+	// maxCores bounds, if bounded, the cores of drivers that are placed; cores are
+	// those of drivers that are placed already. A driver that would pass it is
+	// skipped.
+	bounded  bool
 	maxCores int
 	cores    int
 }
@@ -42,6 +44,7 @@ func driversOf(v View, s *model.Settings) drivers {
 	ds.spreadOut, ds.max = s.SpreadOutDrivers, s.MaxDrivers
 	ds.after, ds.placed = v.DriverCursor(), v.PlacedDrivers()
 	if s.DriverShareMilli > 0 {
+		ds.bounded = true
 		ds.cores, ds.maxCores = v.DriverCores()
 	}
 	return ds
@@ -56,7 +59,7 @@ func (p *Pool) placeDrivers(ds drivers, blocked func(model.WorkerID) bool) []mod
 			break
 		}
 		d := &ds.waiting[i].Spec
-		if ds.maxCores > 0 && cores+max(d.Cores, 1) > ds.maxCores {
+		if ds.bounded && cores+max(d.Cores, 1) > ds.maxCores {
 			continue
 		}
 		prof := model.Profile{Cores: max(d.Cores, 1), MemoryMiB: d.MemoryMiB, Resources: d.Resources}

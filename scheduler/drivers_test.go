@@ -76,6 +76,7 @@ func TestDriversGoRoundTheWorkersByID(t *testing.T) {
 		{name: "no more than the limit", waiting: equalDrivers(3, 1, 1), max: 4, placed: 2, want: "d1 w1, d2 w2"},
 		{name: "none above the limit", waiting: equalDrivers(3, 1, 1), max: 2, placed: 5},
 		{name: "a driver above the share of cores is skipped", waiting: append([]*model.Driver{driver("big", 3, 1, nil)}, equalDrivers(3, 1, 1)...), cores: [2]int{2, 4}, want: "d1 w1, d2 w2"},
+		{name: "a share below one core leaves room for none", waiting: equalDrivers(2, 1, 1), cores: [2]int{1, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +85,7 @@ func TestDriversGoRoundTheWorkersByID(t *testing.T) {
 			c.waiting, c.cursor, c.placedDrivers = tc.waiting, tc.after, tc.placed
 			c.settings.SpreadOutDrivers, c.settings.MaxDrivers = !tc.packed, tc.max
 			c.driverCores, c.maxDriverCores = tc.cores[0], tc.cores[1]
-			if tc.cores[1] > 0 {
+			if tc.cores != [2]int{} {
 				c.settings.DriverShareMilli = 1
 			}
 			got := NewIndex().Pass(c, Changes{}, Options{}).Drivers
@@ -173,7 +174,7 @@ func drawDrivers(t *rapid.T, c *cluster) {
 	c.cursor = model.WorkerID(fmt.Sprintf("w%d", rapid.IntRange(3, 14).Draw(t, "cursor")))
 	if rapid.IntRange(0, 2).Draw(t, "share") == 0 {
 		c.settings.DriverShareMilli = 500
-		c.driverCores, c.maxDriverCores = rapid.IntRange(0, 4).Draw(t, "driverCores"), rapid.IntRange(1, 12).Draw(t, "maxDriverCores")
+		c.driverCores, c.maxDriverCores = rapid.IntRange(0, 4).Draw(t, "driverCores"), rapid.IntRange(0, 12).Draw(t, "maxDriverCores")
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "drivers") {
 		d := driver(fmt.Sprint("d", i), rapid.IntRange(1, 6).Draw(t, "cores"), rapid.Int64Range(0, 6).Draw(t, "memory")*256, nil)

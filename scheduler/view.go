@@ -45,8 +45,8 @@ type View interface {
 	// DriverCursor is the worker that got a driver last; it need not exist.
 	DriverCursor() model.WorkerID
 	// DriverCores are the cores of the drivers that are placed, and how many all
-	// of them may hold; most = 0: no limit. Nobody asks unless
-	// Settings.DriverShareMilli says so.
+	// of them may hold, which may be none. Nobody asks where
+	// Settings.DriverShareMilli is 0, which is no limit.
 	DriverCores() (cores, most int)
 }
 

@@ -26,21 +26,36 @@ type object struct {
 
 // readJSON reads one value and nothing after it: nil, bool, json.Number, string,
 // []any or *object.
+//
+// What is wrong within a step is a *StepError.
 func readJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v, err := readValue(d, 0)
-	if err != nil {
+	r := reader{Decoder: json.NewDecoder(bytes.NewReader(data)), step: noStep}
+	r.UseNumber()
+	v, err := r.value(0)
+	switch {
+	case err != nil && r.step != noStep:
+		return nil, &StepError{Step: r.step, Err: err}
+	case err != nil:
 		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := r.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: something follows the end of the scenario", model.ErrInvalid)
 	}
 	return v, nil
 }
 
-func readValue(d *json.Decoder, depth int) (any, error) {
-	tok, err := d.Token()
+// noStep is where a reader is outside of the steps.
+const noStep = -1
+
+// reader reads values and knows in which step it is.
+type reader struct {
+	*json.Decoder
+	field string // of the scenario itself
+	step  int
+}
+
+func (r *reader) value(depth int) (any, error) {
+	tok, err := r.Token()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("%w: the scenario ends too early", model.ErrInvalid)
@@ -54,19 +69,33 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 		return tok, nil
 	}
 	if delim == '[' {
-		list := []any{}
-		for d.More() {
-			v, err := readValue(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		return list, endOf(d)
+		return r.list(depth)
 	}
+	return r.object(depth)
+}
+
+func (r *reader) list(depth int) (any, error) {
+	list, ofSteps := []any{}, depth == 1 && r.field == "steps"
+	for r.More() {
+		if ofSteps {
+			r.step = len(list)
+		}
+		v, err := r.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	if ofSteps {
+		r.step = noStep
+	}
+	return list, r.end()
+}
+
+func (r *reader) object(depth int) (any, error) {
 	o := &object{values: make(map[string]any)}
-	for d.More() {
-		tok, err := d.Token()
+	for r.More() {
+		tok, err := r.Token()
 		if err != nil {
 			return nil, fmt.Errorf("%w: not JSON: %w", model.ErrInvalid, err)
 		}
@@ -74,18 +103,22 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 		if _, twice := o.values[name]; twice {
 			return nil, fmt.Errorf("%w: %q appears twice in one object", model.ErrInvalid, name)
 		}
-		v, err := readValue(d, depth+1)
+		if depth == 0 {
+			r.field = name
+		}
+		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		o.names = append(o.names, name)
 		o.values[name] = v
 	}
-	return o, endOf(d)
+	return o, r.end()
 }
 
-func endOf(d *json.Decoder) error {
-	if _, err := d.Token(); err != nil {
+// end reads the bracket behind the last value.
+func (r *reader) end() error {
+	if _, err := r.Token(); err != nil {
 		return fmt.Errorf("%w: not JSON: %w", model.ErrInvalid, err)
 	}
 	return nil
@@ -187,6 +220,16 @@ func (f *fields) optional(name string, low int64) (n int64, ok bool) {
 		return 0, false
 	}
 	return f.number(name, low, low), true
+}
+
+// cores is a number of cores that the state can hold: a larger one would be cut
+// to some other number there.
+func (f *fields) cores(name string, n int64) int {
+	if n > model.MaxCores {
+		f.fail(name, "%d: must be at most %d", n, model.MaxCores)
+		return 1
+	}
+	return int(n)
 }
 
 func whole(v any) (int64, error) {

@@ -63,6 +63,7 @@ func (w *world) placeDriver(p model.DriverPlacement) (Placement, error) {
 	out := Placement{
 		Driver: w.names[string(p.Driver)], Worker: p.Worker, Cores: e.Cores, MemoryMiB: e.MemoryMiB, Resources: addresses(e.Resources),
 	}
+	w.ranOn[out.Driver] = p.Worker
 	return out, w.report(e, model.ExecutorLaunching, model.ExecutorRunning)
 }
 

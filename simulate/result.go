@@ -56,7 +56,7 @@ type App struct {
 type Driver struct {
 	Driver string            `json:"driver"`
 	State  model.DriverState `json:"state"`
-	Worker model.WorkerID    `json:"worker"` // "" while it is queued
+	Worker model.WorkerID    `json:"worker"` // "" while it is queued, or if it ended so
 	Why    string            `json:"why"`    // it waits; "" if it does not
 }
 
@@ -143,7 +143,7 @@ func (w *world) finalDriver(view *fsm.View, x *why.Explainer, name string) Drive
 		return ended
 	}
 	if !kept { // more ended with their worker at once than the state keeps
-		return Driver{Driver: name, State: model.DriverError}
+		return Driver{Driver: name, State: model.DriverError, Worker: w.ranOn[name]}
 	}
 	out := Driver{Driver: name, State: d.State, Worker: d.Worker}
 	if d.State.Queued() {

@@ -205,7 +205,7 @@ func readSubmitApp(f *fields) func(w *world) error {
 	if n, ok := f.optional("initial_executors", 0); ok {
 		spec.Executors = atMost(n, model.MaxExecutors)
 	}
-	if n, ok := f.optional("min_executors", 1); ok {
+	if n, ok := f.optional("min_executors", 0); ok {
 		spec.MinExecutors = atMost(n, model.MaxGang+1)
 	}
 	return func(w *world) error { return w.submitApp(name, spec) }
@@ -227,7 +227,7 @@ func readAdvance(f *fields) func(w *world) error {
 func (f *fields) profile(base model.Profile) model.Profile {
 	p := model.Profile{Cores: base.Cores, MemoryMiB: f.number("executor_memory_mib", 1, base.MemoryMiB), Resources: f.amounts("executor_resources")}
 	if n, ok := f.optional("executor_cores", 1); ok {
-		p.Cores = int(n)
+		p.Cores = f.cores("executor_cores", n)
 	}
 	return p
 }
@@ -298,7 +298,7 @@ func readKill(f *fields) func(w *world) error {
 func readSubmitDriver(f *fields) func(w *world) error {
 	name := f.need("driver")
 	spec := model.DriverSpec{
-		Name: name, Cores: int(f.number("cores", 1, 1)), MemoryMiB: f.number("memory_mib", 1, defaultMemoryMiB),
+		Name: name, Cores: f.cores("cores", f.number("cores", 1, 1)), MemoryMiB: f.number("memory_mib", 1, defaultMemoryMiB),
 		Resources: f.amounts("resources"), Supervise: f.boolean("supervise", false),
 		Command: model.Command{Argv: []string{"simulated"}},
 	}

@@ -84,7 +84,11 @@ func TestWhatIsWrongWithAScenarioIsSaidWithTheStep(t *testing.T) {
 		{"no op", `{"steps":[{"id":"w1"}]}`, "step 0: invalid: op: is missing"},
 		{"an unknown op", `{"steps":[{"op":"add_master"}]}`, `step 0: invalid: unknown op "add_master"`},
 		{"an unknown field of a step", `{"steps":[` + worker + `,{"op":"finish_app","app":"A","why":1}]}`, `step 1: finish_app: invalid: unknown field "why"`},
-		{"a field of a step twice", `{"steps":[{"op":"finish_app","app":"A","app":"A"}]}`, `"app" appears twice`},
+		{"a field of a step twice", `{"steps":[` + worker + `,{"op":"finish_app","app":"A","app":"A"}]}`, `step 1: invalid: "app" appears twice`},
+		{"a step that is no JSON", `{"steps":[` + worker + `,{"op":"add_worker","id":"w2","cores":NaN,"memory_mib":1}]}`, "step 1: invalid: not JSON"},
+		{"a scenario that ends in a step", `{"steps":[` + worker + `,{"op":"add_worker"`, "step 1: invalid: "},
+		{"steps twice, the first with a step", `{"steps":[` + worker + `],"steps":[]}`, `invalid: "steps" appears twice`},
+		{"a step too deep", `{"steps":[` + worker + `,` + strings.Repeat("[", 40), "step 1: invalid: values lie"},
 		{"a worker without cores", `{"steps":[{"op":"add_worker","id":"w1","cores":0,"memory_mib":1}]}`, "step 0: add_worker: invalid: cores: 0: must be at least 1"},
 		{"a worker with cores missing", `{"steps":[{"op":"add_worker","id":"w1","memory_mib":1}]}`, "cores: is missing"},
 		{"negative memory", `{"steps":[{"op":"add_worker","id":"w1","cores":1,"memory_mib":-1}]}`, "must be at least 1"},
@@ -102,6 +106,9 @@ func TestWhatIsWrongWithAScenarioIsSaidWithTheStep(t *testing.T) {
 		{"a profile with two names", `{"steps":[{"op":"submit_app","app":"A"},{"op":"request_executors","app":"A","totals":{"00":1}}]}`, "must be the number of a profile"},
 		{"an unknown field of a profile", `{"steps":[{"op":"submit_app","app":"A"},{"op":"request_executors","app":"A","totals":{"1":1},"profiles":{"1":{"cores":1}}}]}`, `unknown field "cores"`},
 		{"no cores per executor", `{"steps":[{"op":"submit_app","app":"A","executor_cores":0}]}`, "executor_cores: 0: must be at least 1"},
+		{"more cores per executor than a number of the log holds", `{"steps":[{"op":"submit_app","app":"A","executor_cores":4294967297}]}`, "executor_cores: 4294967297: must be at most"},
+		{"more cores of a profile than a number of the log holds", `{"steps":[{"op":"submit_app","app":"A"},{"op":"request_executors","app":"A","totals":{"1":1},"profiles":{"1":{"executor_cores":4294967297}}}]}`, "step 1: request_executors"},
+		{"more cores of a driver than a number of the log holds", `{"steps":[{"op":"submit_driver","driver":"d","cores":4294967297}]}`, "cores: 4294967297: must be at most"},
 		{"no cores at most", `{"steps":[{"op":"submit_app","app":"A","cores_max":0}]}`, "cores_max: 0"},
 		{"an unknown queue", `{"steps":[{"op":"submit_app","app":"A","queue":"q"}]}`, `queue "q" is not one`},
 		{"a gang above its cores", `{"steps":[{"op":"submit_app","app":"A","executor_cores":2,"cores_max":4,"min_executors":3}]}`, "min_executors 3"},
@@ -150,7 +157,6 @@ func TestAWorkerThatWasRemovedMayComeBack(t *testing.T) {
 	}
 }
 
-// The state keeps 200 ended applications and drivers; a scenario tells of all.
 func TestADriverThatIsFinishedWhileItWaitsIsFinished(t *testing.T) {
 	t.Parallel()
 	res, err := run(`{"steps":[{"op":"submit_driver","driver":"d"},{"op":"finish_driver","driver":"d"}]}`)
@@ -162,6 +168,69 @@ func TestADriverThatIsFinishedWhileItWaitsIsFinished(t *testing.T) {
 	}
 }
 
+// Its attempt was on a worker; it was in the queue again, and so on none, when it was finished.
+func TestADriverThatIsFinishedWhileItWaitsAgainNamesNoWorker(t *testing.T) {
+	t.Parallel()
+	res, err := run(`{"steps":[{"op":"add_worker","id":"w1","cores":1,"memory_mib":1024},{"op":"submit_driver","driver":"d","supervise":true},
+	  {"op":"submit_driver","driver":"e"},{"op":"remove_worker","id":"w1"},{"op":"finish_driver","driver":"d"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(simulate.Driver{Driver: "d", State: model.DriverFinished}, res.Final.Drivers[0]); diff != "" {
+		t.Errorf("driver (-want +got):\n%s", diff)
+	}
+}
+
+// 0.1 of 9 cores is less than one; of 10 it is one.
+func TestAShareBelowOneCoreLeavesDriversNone(t *testing.T) {
+	t.Parallel()
+	res, err := run(`{"settings":{"driver_share":0.1},"steps":[{"op":"add_worker","id":"w1","cores":9,"memory_mib":9000},
+	  {"op":"submit_driver","driver":"d"},{"op":"add_worker","id":"w2","cores":1,"memory_mib":1024},{"op":"remove_worker","id":"w2"},
+	  {"op":"submit_driver","driver":"e"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("2: d w1=1", show(res)); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+	if why := res.Final.Drivers[1].Why; !strings.Contains(why, "driver_share") {
+		t.Errorf("the second driver waits because %q", why)
+	}
+}
+
+// The default of programs that write scenarios: it means no gang.
+func TestAGangOfNoneIsNoGang(t *testing.T) {
+	t.Parallel()
+	res, err := run(`{"steps":[{"op":"submit_app","app":"A","min_executors":0},{"op":"add_worker","id":"w1","cores":1,"memory_mib":1024}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("1: A/0 w1=1", show(res)); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+}
+
+// The state keeps 200 ended drivers, fewer than end here at once.
+func TestDriversThatEndTogetherNameTheirWorker(t *testing.T) {
+	t.Parallel()
+	const n = 210
+	steps := []string{fmt.Sprintf(`{"op":"add_worker","id":"w1","cores":%d,"memory_mib":%d}`, n, n*1024)}
+	for i := range n {
+		steps = append(steps, fmt.Sprintf(`{"op":"submit_driver","driver":"d%d"}`, i))
+	}
+	steps = append(steps, `{"op":"remove_worker","id":"w1"}`)
+	res, err := run(`{"steps":[` + strings.Join(steps, ",") + `]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range res.Final.Drivers {
+		if want := (simulate.Driver{Driver: fmt.Sprint("d", i), State: model.DriverError, Worker: "w1"}); d != want {
+			t.Fatalf("number %d: %+v, want %+v", i, d, want)
+		}
+	}
+}
+
+// The state keeps 200 ended applications and drivers; a scenario tells of all.
 func TestAllThatHaveEndedAreTold(t *testing.T) {
 	t.Parallel()
 	steps := []string{`{"op":"add_worker","id":"w1","cores":4,"memory_mib":4096}`}

@@ -61,10 +61,17 @@ func (w *world) request(name string, totals map[int]int, profiles map[int]any) e
 	}
 	set := &replogv1.SetTargets{App: string(a.ID), Token: appToken}
 	for _, id := range slices.Sorted(maps.Keys(totals)) {
+		_, known := a.Profiles[id]
+		if _, given := profiles[id]; !known && !given {
+			return fmt.Errorf("%w: totals: application %q has no profile %d, and profiles gives none", model.ErrInvalid, name, id)
+		}
 		set.Totals = append(set.Totals, &replogv1.ProfileCount{Id: int32(id), Count: int32(totals[id])})
 	}
 	for _, id := range slices.Sorted(maps.Keys(profiles)) {
 		p, err := readProfile(profiles[id], a.Spec.Profile)
+		if err == nil {
+			err = p.Validate()
+		}
 		if err != nil {
 			return fmt.Errorf("profile %d: %w", id, err)
 		}

@@ -42,14 +42,15 @@ type world struct {
 	words   *strings.Replacer // ids by names; made at the end
 	// order of submission; the state forgets what ended long ago.
 	appOrder, driverOrder []string
-	ended                 map[string]Driver // drivers, by name
+	ended                 map[string]Driver         // drivers, by name
+	ranOn                 map[string]model.WorkerID // where a driver was placed last, by name
 }
 
 func newWorld(settings model.Settings) (*world, error) {
 	w := &world{
 		state: fsm.New(), index: scheduler.NewIndex(), step: stepTick,
 		workers: make(map[string]uint64), apps: make(map[string]model.AppID), drivers: make(map[string]model.DriverID),
-		names: make(map[string]string), ended: make(map[string]Driver),
+		names: make(map[string]string), ended: make(map[string]Driver), ranOn: make(map[string]model.WorkerID),
 	}
 	if settings.GangAfterMilli > 0 {
 		w.step = 0
@@ -140,8 +141,8 @@ func (w *world) noteEnded() {
 			return false // and so are all that ended before
 		}
 		ended := Driver{Driver: name, State: d.State, Worker: d.Worker}
-		if d.State == model.DriverKilled { // by finishDriver: a scenario kills no drivers
-			ended.State = model.DriverFinished
+		if d.State == model.DriverKilled { // by finishDriver while it was queued: a scenario kills no drivers
+			ended.State, ended.Worker = model.DriverFinished, ""
 		}
 		w.ended[name] = ended
 		return true

@@ -111,7 +111,7 @@ func (x *Explainer) driverLimits(n *need) []model.WhyReason {
 	if x.settings.DriverShareMilli == 0 {
 		return out
 	}
-	if cores, most := x.v.DriverCores(); most > 0 && cores+n.cores > most {
+	if cores, most := x.v.DriverCores(); cores+n.cores > most {
 		out = append(out, model.WhyReason{
 			Code: model.WhyDriverShare, Resource: model.ResourceCores, Need: int64(n.cores), Have: int64(cores),
 			Missing: int64(cores + n.cores - most), Limit: int64(most), Never: n.cores > most,
