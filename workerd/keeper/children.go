@@ -155,23 +155,19 @@ func (s *Server) noteGone(ended []*entry) {
 // lone reports whether the main process of e lives and is all that there is of e, and reads its status.
 // When in doubt it is not.
 func (s *Server) lone(e *entry) (main procStat, lone bool) {
-	if !s.childLists {
-		return procStat{}, false
-	}
-	s.reapMu.Lock()
-	defer s.reapMu.Unlock()
 	s.mu.Lock()
 	id, reaped := procID{e.proc.PID, e.proc.StartTicks}, e.reaped
 	s.mu.Unlock()
-	if reaped {
+	if !s.childLists || reaped {
 		return procStat{}, false
 	}
-	if stray, err := s.strayChildren(); err != nil || stray {
+	if stray, err := s.strays.get(); err != nil || stray {
 		return procStat{}, false
 	}
-	if children, err := s.children.of(id.pid); err != nil || len(children) > 0 {
+	var lister childLister
+	if children, err := lister.of(id.pid); err != nil || len(children) > 0 {
 		return procStat{}, false
 	}
-	main, err := readStat(id.pid)
+	main, err := readStat(id.pid) // after that: it was the one whose children were read if it still is
 	return main, err == nil && main.procID == id && !main.dead()
 }

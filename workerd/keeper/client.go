@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -250,9 +251,10 @@ func (c *Client) disconnected() error {
 
 func (c *Client) readLoop() {
 	var err error
+	in := bufio.NewReaderSize(c.conn, readBufferBytes)
 	for err == nil {
 		var rep *reply
-		if rep, err = readReply(c.conn); err == nil {
+		if rep, err = readReply(in); err == nil {
 			c.deliver(rep)
 		}
 	}
@@ -286,7 +288,16 @@ func (c *Client) writeLoop() {
 	for {
 		select {
 		case call := <-c.calls:
-			if _, err := c.conn.Write(call.frame); err != nil {
+			frames := net.Buffers{call.frame}
+			for more := true; more && len(frames) < maxQueuedCalls; { // what waits goes with it
+				select {
+				case call = <-c.calls:
+					frames = append(frames, call.frame)
+				default:
+					more = false
+				}
+			}
+			if _, err := frames.WriteTo(c.conn); err != nil {
 				_ = c.conn.Close() // the reading loop reports it
 				return
 			}

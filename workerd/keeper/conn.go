@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -76,11 +77,9 @@ func (a *agentConn) writeLoop() {
 		if len(batch) == 0 && done {
 			return
 		}
-		for _, frame := range batch {
-			if _, err := a.c.Write(frame); err != nil {
-				a.close(false)
-				return
-			}
+		if _, err := (*net.Buffers)(&batch).WriteTo(a.c); err != nil {
+			a.close(false)
+			return
 		}
 	}
 }
@@ -159,7 +158,8 @@ func (s *Server) readRequests(a *agentConn, starts *sync.WaitGroup) error {
 		return err
 	}
 	_ = a.c.SetReadDeadline(time.Now().Add(helloTimeout))
-	first, err := readRequest(a.c)
+	in := bufio.NewReaderSize(a.c, readBufferBytes)
+	first, err := readRequest(in)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (s *Server) readRequests(a *agentConn, starts *sync.WaitGroup) error {
 	}
 	slots := make(chan struct{}, parallelStarts())
 	for a.awaitRoom() {
-		req, err := readRequest(a.c)
+		req, err := readRequest(in)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,8 @@ const frameHeaderBytes = 4
 
 var errFrameSize = fmt.Errorf("frame is empty or larger than %d bytes", MaxFrameBytes)
 
-// readFrame returns the payload of the next frame. It allocates no more than has arrived, so a
-// large announced length costs nothing by itself. At the end of the stream it returns io.EOF.
+// readFrame returns the payload of the next frame. It allocates little more than has arrived, so
+// a large announced length costs nothing by itself. At the end of the stream it returns io.EOF.
 func readFrame(r io.Reader) ([]byte, error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -29,14 +29,22 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if size == 0 || size > MaxFrameBytes {
 		return nil, errFrameSize
 	}
-	var payload bytes.Buffer
-	if _, err := io.CopyN(&payload, r, int64(size)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
+	if size <= smallFrameBytes {
+		payload := make([]byte, size)
+		_, err := io.ReadFull(r, payload)
+		return payload, unexpected(err)
 	}
-	return payload.Bytes(), nil
+	var payload bytes.Buffer
+	_, err := io.CopyN(&payload, r, int64(size))
+	return payload.Bytes(), unexpected(err)
+}
+
+// unexpected is err, where the stream must not end.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // decodeStrict fills into from one JSON object.

@@ -140,7 +140,7 @@ func (s *Server) equip(e *entry, req *StartRequest) (spawnSpec, error) {
 		return spec, &Error{ReasonBadDirectory, err.Error()}
 	}
 	for _, out := range []struct{ path, header string }{{req.Stdout, ""}, {req.Stderr, req.Header}} {
-		st, err := openStream(out.path, out.header, req.Rotation, req.RunAs)
+		st, err := openStream(out.path, out.header, req.Rotation, req.RunAs, &s.buffers)
 		if err != nil {
 			return spec, &Error{ReasonOutputFailed, err.Error()}
 		}

@@ -40,6 +40,8 @@ const (
 	maxQueuedCalls     = 256      // requests of a client not yet written
 	maxExtraGroups     = 64
 	copyBufferBytes    = 32 << 10
+	smallFrameBytes    = 16 << 10 // of a frame for which there is room before it has come
+	readBufferBytes    = 16 << 10 // of a connection, at either end
 	maxCgroupDepth     = 8
 	scansForGone       = 2  // scans in a row that must find nothing of a key
 	maxSupervisorMoves = 64 // processes moved out of the way of a controller

@@ -15,7 +15,7 @@ import (
 
 // descendants returns every living process below the keeper, parents before children.
 func (s *Server) descendants() ([]procStat, error) {
-	procs, err := s.table.snapshot()
+	procs, err := s.scans.get()
 	if err != nil {
 		return nil, err
 	}

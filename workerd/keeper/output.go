@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -167,18 +168,19 @@ type stream struct {
 	// child is the descriptor the process gets; closed by the keeper after the spawn.
 	child *os.File
 	// r is the reading end of the pipe, nil if the process writes to the file itself.
-	r    *os.File
-	done chan struct{} // closed when copying has ended
+	r       *os.File
+	buffers *sync.Pool    // of *[copyBufferBytes]byte, for the time of one read
+	done    chan struct{} // closed when copying has ended
 }
 
 // openStream opens the file at path, writes header to it and prepares what the process gets. A pipe
 // is given to user, or opening /dev/stdout would be refused to it.
-func openStream(path, header string, rot Rotation, user *User) (*stream, error) {
+func openStream(path, header string, rot Rotation, user *User, buffers *sync.Pool) (*stream, error) {
 	log, err := openLog(path, rot)
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{log: log, done: make(chan struct{})}
+	st := &stream{log: log, buffers: buffers, done: make(chan struct{})}
 	if header != "" {
 		log.write([]byte(header))
 	}
@@ -232,14 +234,34 @@ func (st *stream) copy() {
 	defer close(st.done)
 	defer st.log.close()
 	defer func() { _ = st.r.Close() }()
-	buf := make([]byte, copyBufferBytes)
+	raw, err := st.r.SyscallConn()
+	for more := true; more && err == nil; {
+		err = raw.Read(func(fd uintptr) (ready bool) {
+			more, ready = st.copyOnce(int(fd)) //nolint:gosec // a descriptor
+			return ready
+		})
+	}
+}
+
+// copyOnce copies what is in the pipe, up to a buffer. It has one only while there is something: most
+// processes write little, and there may be thousands of them.
+func (st *stream) copyOnce(fd int) (more, ready bool) {
+	buf, ok := st.buffers.Get().(*[copyBufferBytes]byte)
+	if !ok {
+		buf = new([copyBufferBytes]byte)
+	}
+	defer st.buffers.Put(buf)
 	for {
-		n, err := st.r.Read(buf)
-		if n > 0 {
+		n, err := unix.Read(fd, buf[:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return true, false
+		case err != nil || n <= 0:
+			return false, true
+		default:
 			st.log.write(buf[:n])
-		}
-		if err != nil {
-			return
+			return true, true
 		}
 	}
 }

@@ -56,12 +56,12 @@ func TestAZombieWithThreadsIsNotDead(t *testing.T) {
 }
 
 func TestScansThatStartTogetherAreShared(t *testing.T) {
-	table := newProcTable()
+	scans := newShared(scanProcs)
 	const callers = 50
 	results := make(chan error, callers)
 	for range callers {
 		go func() {
-			procs, err := table.snapshot()
+			procs, err := scans.get()
 			if err == nil && len(procs) == 0 {
 				err = fmt.Errorf("no processes at all")
 			}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -217,45 +216,4 @@ func signalProc(id procID, sig unix.Signal) error {
 		return fmt.Errorf("signal process %d: %w", id.pid, err)
 	}
 	return nil
-}
-
-// procTable shares scans: callers that arrive while a scan runs wait for the next one and all use
-// it, so a hundred keys that end together cost two scans, and every result was begun after its
-// caller asked. Its mutex guards all fields; the scan itself runs without it.
-type procTable struct {
-	mu       sync.Mutex
-	finished sync.Cond
-	running  bool
-	begun    uint64
-	done     uint64
-	procs    []procStat
-	err      error
-}
-
-func newProcTable() *procTable {
-	t := &procTable{}
-	t.finished.L = &t.mu
-	return t
-}
-
-// snapshot returns all processes; callers must not change the slice.
-func (t *procTable) snapshot() ([]procStat, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	need := t.begun + 1
-	for t.done < need {
-		if t.running {
-			t.finished.Wait()
-			continue
-		}
-		t.running = true
-		t.begun++
-		this := t.begun
-		t.mu.Unlock()
-		procs, err := scanProcs()
-		t.mu.Lock()
-		t.procs, t.err, t.done, t.running = procs, err, this, false
-		t.finished.Broadcast()
-	}
-	return t.procs, t.err
 }

@@ -86,20 +86,22 @@ func Main(ctx context.Context, cfg Config) error {
 // mu guards everything below it and is never held across a system call that may block. reapMu makes
 // a spawn and the note of its process id one step as seen by the reaper; it is taken before mu.
 type Server struct {
-	cfg    Config
-	log    hclog.Logger
-	exits  *exitStore
-	table  *procTable
-	cgroup *cgroupTree // nil when memory limits are not enforced
-	info   Info
-	devNil *os.File
+	cfg     Config
+	log     hclog.Logger
+	exits   *exitStore
+	scans   *shared[[]procStat]
+	cgroup  *cgroupTree // nil when memory limits are not enforced
+	info    Info
+	devNil  *os.File
+	buffers sync.Pool // of *[copyBufferBytes]byte, for output
 	// spawn is the spawner's; a fuzz target puts one here that starts nothing.
 	spawn      func(spawnSpec) (int, error)
 	runSpawner func(stop <-chan struct{})
 
-	// childLists says that this kernel has what children reads; both are set before anything is spawned.
+	// childLists says that this kernel has lists of children. It is set before anything is spawned.
 	childLists bool
-	children   childLister // with reapMu held
+	children   childLister   // of the keeper; with reapMu held
+	strays     *shared[bool] // strayChildren
 
 	reapMu sync.Mutex
 	logMu  sync.Mutex // one rotation of the log at a time
@@ -143,11 +145,11 @@ func New(cfg Config) (*Server, error) {
 }
 
 func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
-	return &Server{
+	s := &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
 		exits:   newExitStore(filepath.Join(cfg.StateDir, exitLogName)),
-		table:   newProcTable(),
+		scans:   newShared(scanProcs),
 		spawn:   spawn,
 		entries: make(map[string]*entry),
 		byPID:   make(map[int]*entry),
@@ -159,6 +161,12 @@ func newServer(cfg Config, spawn func(spawnSpec) (int, error)) *Server {
 
 		leaseNews: make(chan struct{}, 1),
 	}
+	s.strays = newShared(func() (bool, error) {
+		s.reapMu.Lock()
+		defer s.reapMu.Unlock()
+		return s.strayChildren()
+	})
+	return s
 }
 
 // SocketPath returns the path of the socket of the keeper with that state directory.
