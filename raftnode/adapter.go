@@ -25,6 +25,7 @@ type adapter struct {
 	fsm       *fsm.FSM
 	onApplied func(index uint64, changes []fsm.Change)
 	fail      func(error)
+	committed func(LogEnd) // told of the last entry of each batch; nil: nobody wants to know
 	snapshots raft.SnapshotStore
 	observer  Observer
 
@@ -57,6 +58,9 @@ func (a *adapter) ApplyBatch(entries []*raft.Log) []any {
 			continue
 		}
 		out[i] = a.Apply(entry)
+	}
+	if n := len(entries); n > 0 && a.committed != nil {
+		a.committed(LogEnd{entries[n-1].Index, entries[n-1].Term})
 	}
 	return out
 }

@@ -44,11 +44,10 @@ const (
 	snapshotsRetained = 2
 	// maxAppendEntries bounds the entries of one message to a follower.
 	maxAppendEntries = 512
-	// commitTimeout is how soon a follower learns that an entry is committed
-	// when no other entry follows it. The library says it again and again at
-	// this interval, news or not, which is 40 % of what an idle cluster costs;
-	// at 20 ms a list of a standby lacks what its reader has just made.
-	commitTimeout = 5 * time.Millisecond
+	// commitTimeout is how often the library tells a follower what is committed,
+	// news or not, and how soon it tries again to send what was lost with a
+	// connection. What is news the follower learns from news.
+	commitTimeout = 50 * time.Millisecond
 	// stepDownPercent is the part of the heartbeat time-out after which a
 	// leader that has not reached a quorum steps down. No code relies on it
 	// (ADR 0004), so it need not be short: on a machine that is out of breath

@@ -77,6 +77,7 @@ func Open(cfg Config, deps Deps) (*Node, error) {
 	library := new(atomic.Pointer[raft.Raft]) // nil until it has started
 	n.ahead = newAheadLog(watchedLog{st.log, n.watch}, isLeader(library), hasOthers(library, cfg.ID), n.refused)
 	n.trans = newTransport(newHelloStream(deps.Stream, cfg.ID, deps.Identity, log), deps.Resolve, n.ahead.written, log)
+	n.state.committed = n.trans.news.committed
 	err = guard("start raft in "+cfg.DataDir, func() error {
 		n.raft, err = raft.NewRaft(libraryConfig(cfg, log), n.state,
 			n.ahead, &voteStore{StableStore: watchedStable{st.stable, n.watch}}, st.snapshots, n.trans)

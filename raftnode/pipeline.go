@@ -21,27 +21,32 @@ const pipelineRoom = 64
 // It also holds an answer back until what it acknowledges is on the own disk,
 // see aheadLog. It goes on reading meanwhile, or the sender would wait inside a
 // send again. What is held back is bounded by maxAhead; answers that acknowledge
-// nothing pass.
+// nothing pass. What is sent is in news.go.
 type pipeline struct {
 	raft.AppendPipeline
 	written writtenFunc
 	answers chan raft.AppendFuture
 	done    chan struct{}
 	once    sync.Once
+	news    *news
+	told    told
 
 	mu   sync.Mutex
 	held []raft.AppendFuture // the first of them until it has been passed on
 	more chan struct{}       // capacity 1: something is held
 }
 
-func newPipeline(inner raft.AppendPipeline, written writtenFunc) *pipeline {
+func newPipeline(inner raft.AppendPipeline, written writtenFunc, news *news) *pipeline {
 	p := &pipeline{
 		AppendPipeline: inner,
 		written:        written,
+		news:           news,
 		answers:        make(chan raft.AppendFuture, pipelineRoom),
 		done:           make(chan struct{}),
 		more:           make(chan struct{}, 1),
 	}
+	p.told.tell, p.told.sending = p.tellCommitted, make(chan struct{}, 1)
+	news.add(p)
 	go p.relay()
 	go p.release()
 	return p
@@ -145,6 +150,8 @@ func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 
 // Close implements raft.AppendPipeline.
 func (p *pipeline) Close() error {
+	p.news.drop(p)
+	p.told.close()
 	p.once.Do(func() { close(p.done) })
 	return p.AppendPipeline.Close()
 }

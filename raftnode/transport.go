@@ -39,6 +39,7 @@ type transport struct {
 	obeys  atomic.Pointer[func(sender raft.ServerID) error]
 	// written holds answers back, see aheadLog.
 	written writtenFunc
+	news    *news
 	done    chan struct{}
 	tasks   sync.WaitGroup
 	once    sync.Once
@@ -55,7 +56,7 @@ func newTransport(stream *helloStream, resolve func(model.MasterID) (string, boo
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: log,
 		}),
-		stream: stream, resolve: resolve, written: written, log: log,
+		stream: stream, resolve: resolve, written: written, news: newNews(), log: log,
 		vetted: make(chan raft.RPC),
 		orders: make(chan timeoutOrder),
 		quiet:  make(chan struct{}, 1),
@@ -80,7 +81,7 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(inner, t.written), nil
+	return newPipeline(inner, t.written, t.news), nil
 }
 
 // AppendEntries implements raft.Transport.
