@@ -41,12 +41,20 @@ func (s *clusterServer) KillApp(ctx context.Context, in *pb.KillAppRequest) (*pb
 
 // KillExecutors serves ClusterService.KillExecutors.
 func (s *clusterServer) KillExecutors(ctx context.Context, in *pb.KillExecutorsRequest) (*pb.Empty, error) {
-	return &pb.Empty{}, s.svc.KillExecutors(ctx, callInfo(ctx), killExecutorsFromWire(in))
+	req := killExecutorsFromWire(in)
+	if err := req.Validate(); err != nil {
+		return nil, fmt.Errorf("kill executors of %s: %w", req.App, err)
+	}
+	return &pb.Empty{}, s.svc.KillExecutors(ctx, callInfo(ctx), req)
 }
 
 // SetTargets serves ClusterService.SetTargets.
 func (s *clusterServer) SetTargets(ctx context.Context, in *pb.SetTargetsRequest) (*pb.Empty, error) {
-	return &pb.Empty{}, s.svc.SetTargets(ctx, callInfo(ctx), setTargetsFromWire(in))
+	req := setTargetsFromWire(in)
+	if err := req.Validate(); err != nil {
+		return nil, fmt.Errorf("set targets of %s: %w", req.App, err)
+	}
+	return &pb.Empty{}, s.svc.SetTargets(ctx, callInfo(ctx), req)
 }
 
 // Staleness serves ClusterService.Staleness.
