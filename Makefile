@@ -101,7 +101,7 @@ sim-full: ## simulations with the full counts of the field reports, which take l
 
 .PHONY: cases-full
 cases-full: ## simulations of scheduling, books and processes with the full counts of the field reports
-	HEARTH_SIM_FULL=1 HEARTH_SIM_SEEDS=1 $(GO) test -run '^TestSim(SC|AC|PR18|PR20)' -count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
+	GOGC=400 HEARTH_SIM_FULL=1 HEARTH_SIM_SEEDS=1 $(GO) test -run '^TestSim(SC|AC|PR18|PR20)' -v -count=1 -timeout $(SIM_FULL_TIMEOUT) ./internal/testcluster
 
 # The race detector gives up after very long virtual time in one process, so each
 # takes a few seeds; and each has one thread, because the cores are busy with

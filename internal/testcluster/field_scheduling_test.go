@@ -3,6 +3,7 @@
 package testcluster_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -73,38 +74,58 @@ func TestSimSC01TheLossOfAllWorkersDoesNotCountAgainstAnApplication(t *testing.T
 }
 
 // Workers are killed, stopped, cut off and lose power between the grant of an executor and the word that it is being
-// launched, and come back soon, late or after the verdict.
+// launched, one of each kind in every round, and come back soon, late or after the verdict. Executors go to the workers
+// with the most free cores, so to none that was struck in the same round.
 func TestSimSC14AnExecutorGrantedToADyingWorkerIsReplaced(t *testing.T) {
-	rounds := counted(8, 1000)
+	const workers = 2 * strikes
+	rounds := counted(8, 1000) / strikes
 	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		cluster(c, 4, 4)
+		cluster(c, workers, 4)
 		limit := c.WorkerTimeout + 5*time.Second
 		for round := range rounds {
 			if round == rounds/2 {
 				failover(c)
 			}
-			app := c.Submit(testcluster.Sleepers(fmt.Sprintf("granted %d", round), 1))
-			w := grantedTo(c, app)
-			mend := strike(c, w, round)
-			returns := time.Now().Add(time.Duration(c.Rand.Int63n(int64(2 * time.Second))))
-			mended := false
-			c.Until(fmt.Sprintf("round %d: an executor runs", round), limit, func() error {
-				if !mended && time.Now().After(returns) {
-					mended = true
-					mend()
+			var hit []*struck
+			for how := range strikes { // the last one takes its time
+				app := c.Submit(testcluster.Sleepers(fmt.Sprintf("granted %d of round %d", how, round), 1))
+				mend := strike(c, grantedTo(c, app), how)
+				hit = append(hit, &struck{app: app, mend: mend, returns: time.Now().Add(time.Duration(c.Rand.Int63n(int64(2 * time.Second))))})
+			}
+			c.Until(fmt.Sprintf("round %d: all executors run", round), limit, func() error {
+				var errs []error
+				for _, s := range hit {
+					s.rise(time.Now())
+					errs = append(errs, c.IsRunning(s.app, 1))
 				}
 				if err := unacknowledged(c, 30*time.Second); err != nil {
 					t.Fatal(err)
 				}
-				return c.IsRunning(app, 1)
+				return errors.Join(errs...)
 			})
-			if !mended {
-				mend()
+			for _, s := range hit {
+				s.rise(s.returns)
+				c.Kill(s.app)
 			}
-			c.Kill(app)
-			c.AwaitWorkers(4, 15*time.Second)
+			c.AwaitWorkers(workers, 15*time.Second)
+			c.Until("nothing runs", 15*time.Second, func() error { return atMost(c, 0) })
 		}
 	})
+}
+
+// struck is an application whose executor was granted to a worker that broke.
+type struck struct {
+	app     model.AppID
+	mend    func() // nil: it was mended
+	returns time.Time
+}
+
+// rise mends the worker when it is time.
+func (s *struck) rise(now time.Time) {
+	if s.mend != nil && !now.Before(s.returns) {
+		s.mend()
+		s.mend = nil
+	}
 }
 
 // grantedTo waits until an executor of an application is PLACED, and returns its worker.
@@ -125,10 +146,13 @@ func grantedTo(c *testcluster.Cluster, app model.AppID) *testcluster.Worker {
 	return nil
 }
 
-// strike breaks a worker in one of four ways, and returns how to mend it.
+// strikes are the ways in which strike breaks a worker.
+const strikes = 4
+
+// strike breaks a worker in one of four ways, of which only the last takes time, and returns how to mend it.
 func strike(c *testcluster.Cluster, w *testcluster.Worker, how int) (mend func()) {
-	c.Logf("strike %d at %s", how%4, w.Host)
-	switch how % 4 {
+	c.Logf("strike %d at %s", how, w.Host)
+	switch how {
 	case 0:
 		c.KillWorker(w)
 	case 1:
