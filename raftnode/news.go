@@ -87,6 +87,7 @@ type told struct {
 	sent    LogEnd                    // the newest entry the follower was sent, or had before
 	commit  uint64                    // what it was told
 	at      time.Time                 // when
+	asked   time.Time                 // when the library spoke last, repetitions included
 }
 
 // soon has the follower told of a newer entry, unless that is on its way.
@@ -146,9 +147,13 @@ func (t *told) note(m *raft.AppendEntriesRequest) {
 }
 
 // repeats reports whether a message says only what the one before it said, not
-// long ago and over the same connection.
+// long ago and over the same connection. One that comes sooner than commitTimeout
+// comes not by the clock: a leader that hands over says so again and again until
+// its follower has answered, and must wait for the network in between.
 func (t *told) repeats(m *raft.AppendEntriesRequest) bool {
-	return len(m.Entries) == 0 && m.Term == t.said.Term && m.LeaderCommitIndex == t.commit &&
+	asked := t.asked
+	t.asked = time.Now()
+	return t.asked.Sub(asked) >= commitTimeout && len(m.Entries) == 0 && m.Term == t.said.Term && m.LeaderCommitIndex == t.commit &&
 		t.sent == LogEnd{m.PrevLogEntry, m.PrevLogTerm} && time.Since(t.at) < repeatAfter
 }
 

@@ -161,6 +161,19 @@ func TestWhatWasSaidIsRepeatedOnceASecond(t *testing.T) {
 	}
 }
 
+// A leader that hands over asks until its follower has caught up; what it says
+// is held up by the network, or it would ask without end.
+func TestWhatIsNotSaidByTheClockIsSent(t *testing.T) {
+	t.Parallel()
+	sent := spoken(t, func(s *speech) {
+		s.say(4, 5)
+		for range 3 {
+			s.say(4)
+		}
+	})
+	wantLines(t, sent, line{LogEnd{4, 2}, 4, 1}, line{LogEnd{5, 3}, 4, 0}, line{LogEnd{5, 3}, 4, 0}, line{LogEnd{5, 3}, 4, 0})
+}
+
 // follower is the library's own, and a leader whom a test plays.
 type follower struct {
 	t      *testing.T
