@@ -24,6 +24,7 @@ func newKeeper(s Streams) *cobra.Command {
 			case workerID == "":
 				return usage("--worker-id: must be set")
 			}
+			relaxCollector(s.Env, workerGCPercent)
 			log := newLogger("hearth.keeper", config.DefaultWorker().Log, s.Err)
 			return keeper.Main(cmd.Context(), keeper.Config{StateDir: stateDir, WorkerID: workerID, Logger: log})
 		},

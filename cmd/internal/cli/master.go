@@ -27,10 +27,11 @@ const masterNice = -10
 // memory again (ADR 0044).
 const masterGCPercent = 200
 
-// relaxCollector sets masterGCPercent unless GOGC says something.
-func relaxCollector(env []string) {
+// relaxCollector lets the memory of a daemon grow by percent before garbage is
+// collected, unless GOGC says something.
+func relaxCollector(env []string, percent int) {
 	if variable(env, "GOGC") == "" {
-		debug.SetGCPercent(masterGCPercent)
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -64,7 +65,7 @@ func newMaster(s Streams) *cobra.Command {
 				return lastWord(log, conf.Log, fmt.Errorf("start master: %w", err))
 			}
 			preferMaster(log)
-			relaxCollector(s.Env)
+			relaxCollector(s.Env, masterGCPercent)
 			// Libraries make the files of the log and of snapshots readable by all. A
 			// master starts no processes, so nobody else inherits this.
 			unix.Umask(privateUmask)

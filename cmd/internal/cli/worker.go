@@ -19,6 +19,10 @@ import (
 	"github.com/hearthd/hearth/workerd"
 )
 
+// workerGCPercent is masterGCPercent for workers and keepers. They need few
+// megabytes, and collected garbage every few milliseconds in a storm of launches.
+const workerGCPercent = 300
+
 func newWorker(s Streams) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -55,6 +59,7 @@ func runWorker(cmd *cobra.Command, s Streams, file string) error {
 	}
 	log := newLogger("hearth", conf.Log, s.Err)
 	warn(log, warnings)
+	relaxCollector(s.Env, workerGCPercent)
 	if err := requireOpenFiles(); err != nil {
 		return lastWord(log, conf.Log, fmt.Errorf("start worker: %w", err))
 	}
