@@ -26,6 +26,11 @@ const (
 	launchLimit = 2 * time.Minute
 	// launchMemoryMiB is asked for by each executor.
 	launchMemoryMiB = 1
+	// launchRest is how long masters and workers are watched doing nothing.
+	launchRest = 2 * time.Second
+	// goneEvery is how often a master is asked whether all executors are gone: an
+	// answer has all of them, and is part of what is measured.
+	goneEvery = 100 * time.Millisecond
 )
 
 // Targets of B4.
@@ -208,7 +213,7 @@ func (b *launch) launch(ctx context.Context, n int) (time.Duration, error) {
 
 // gone waits until no executor of an application is left.
 func (b *launch) gone(ctx context.Context, app model.AppID) error {
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(goneEvery)
 	defer tick.Stop()
 	for {
 		v, err := b.client.App(ctx, rpc.AppRequest{ID: string(app)})
@@ -239,37 +244,64 @@ func (b *launch) latency(ctx context.Context) error {
 			took = append(took, d.Seconds()*1e3)
 		}
 	}
+	floor, err := b.floor(ctx)
+	if err != nil {
+		return err
+	}
 	r := b.report
 	r.Figure("B4 submitted to registered, p50", "ms", took)
+	r.Figure("of that, os/exec start until registered, without Hearth, p50", "ms", floor)
 	r.Figure("B4 submitted to registered, p99", "ms", []float64{Percentile(took, 0.99)})
 	r.AtMost("B4 submitted to registered, p50", "ms", MedianInterval(took), launchMillis)
 	return nil
 }
 
+// floor starts one executor at a time that registers, without Hearth, and returns
+// how many milliseconds each took.
+func (b *launch) floor(ctx context.Context) (took []float64, err error) {
+	for range b.cfg.Single {
+		rate, err := b.server.registerProbe(ctx, b.dir, b.program.Path, 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, 1e3/rate)
+	}
+	return took, nil
+}
+
 // rate launches many executors, beside plain starts of the binary.
 func (b *launch) rate(ctx context.Context) error {
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
 	b.say("%d executors at once, beside as many plain starts", b.cfg.Executors)
 	parallel := 2 * runtime.NumCPU()
 	n := b.cfg.Executors
+	plain := b.countedPlain(&b.spent.plain, n, func(ctx context.Context) (float64, error) {
+		return SpawnProbe(ctx, []string{b.program.Path}, parallel, n)
+	})
+	registering := b.countedPlain(&b.spent.registering, n, func(ctx context.Context) (float64, error) {
+		return b.server.registerProbe(ctx, b.dir, b.program.Path, parallel, n)
+	})
+	var registered []float64
 	got, err := Alternate(ctx, b.cfg.Pairs, b.counted(n, func(ctx context.Context) (float64, error) {
-		before, ok := flushes(b.dir)
-		d, err := b.launch(ctx, n)
+		return b.flushing(ctx, n)
+	}), func(ctx context.Context) (float64, error) {
+		rate, err := registering(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if after, _ := flushes(b.dir); ok {
-			b.flushed = append(b.flushed, float64(after-before)/float64(n))
-		}
-		return float64(n) / d.Seconds(), nil
-	}), b.countedPlain(n, func(ctx context.Context) (float64, error) {
-		return SpawnProbe(ctx, []string{b.program.Path}, parallel, n)
-	}))
+		registered = append(registered, rate)
+		return plain(ctx)
+	})
 	if err != nil {
 		return err
 	}
 	r := b.report
 	r.Figure("B4 executors registered", "/s", got.A)
 	r.Figure("spawn probe: os/exec start and wait", "/s", got.B)
+	r.Figure("register probe: os/exec start until registered, without Hearth", "/s", registered)
+	r.Figure("B4 executors registered over the register probe", "", Pairs{A: got.A, B: registered}.ratios())
 	r.Figure("flushes of the disk for each executor, its end included", "flushes", b.flushed)
 	b.spent.report(r)
 	rate, ratio := MedianInterval(got.A), got.Ratio()
@@ -283,9 +315,23 @@ func (b *launch) rate(ctx context.Context) error {
 	return nil
 }
 
+// flushing launches n executors, notes what the disk did meanwhile, and returns
+// how many have registered in a second.
+func (b *launch) flushing(ctx context.Context, n int) (float64, error) {
+	before, ok := flushes(b.dir)
+	d, err := b.launch(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	if after, _ := flushes(b.dir); ok {
+		b.flushed = append(b.flushed, float64(after-before)/float64(n))
+	}
+	return float64(n) / d.Seconds(), nil
+}
+
 func (b *launch) notes() {
 	r := b.report
 	r.Note("3 master and %d worker processes with ordinary settings on one file system. Executors are processes of a static binary of %d KiB that registers over gRPC with the driver in the benchmark's process, which checks the secret that the leader told it; the link between them is plain.", launchWorkers, b.program.Bytes>>10)
-	r.Note("Time runs from the submission to the registration of the last executor: two commits, the worker's journal, its directory, the start by the keeper. The probe starts the same binary, which then ends at once, %d at a time.", 2*runtime.NumCPU())
+	r.Note("Time runs from the submission to the registration of the last executor: two commits, the worker's journal, its directory, the start by the keeper. The spawn probe starts the same binary, which then ends at once, %d at a time; the register probe starts it as an executor that registers with the same driver, and nobody places, records or watches it.", 2*runtime.NumCPU())
 	r.Note("Flushes are those that the disk has done for anybody, from its stat file in /sys.")
 }

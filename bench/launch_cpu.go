@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/prometheus/procfs"
 )
@@ -16,11 +17,15 @@ type launchCosts struct {
 
 // launchFigures are what each executor has cost in the runs, in microseconds.
 type launchFigures struct {
-	masters, workers, executors, driver, plain []float64
+	masters, workers, executors, driver, plain, registering []float64
+	// What masters and workers use for themselves when nothing is started, for the
+	// time of a run.
+	ownMasters, ownWorkers []float64
+	resting                launchCosts // in one second
 }
 
 // add notes what n executors have cost between two looks.
-func (f *launchFigures) add(before, after launchCosts, n int) {
+func (f *launchFigures) add(before, after launchCosts, took time.Duration, n int) {
 	each := func(into *[]float64, before, after float64) {
 		*into = append(*into, (after-before)*micros/float64(n))
 	}
@@ -28,14 +33,19 @@ func (f *launchFigures) add(before, after launchCosts, n int) {
 	each(&f.workers, before.workers, after.workers)
 	each(&f.executors, before.executors, after.executors)
 	each(&f.driver, before.driver, after.driver)
+	each(&f.ownMasters, 0, f.resting.masters*took.Seconds())
+	each(&f.ownWorkers, 0, f.resting.workers*took.Seconds())
 }
 
 func (f *launchFigures) report(r *Report) {
 	r.Figure("processor time for each executor: the three masters", "µs", f.masters)
+	r.Figure("of that, what they use when nothing is started", "µs", f.ownMasters)
 	r.Figure("workers and their keepers", "µs", f.workers)
+	r.Figure("of that, what they use when nothing is started", "µs", f.ownWorkers)
 	r.Figure("the driver, which is this process", "µs", f.driver)
 	r.Figure("the executor itself, its start included", "µs", f.executors)
 	r.Figure("processor time for each plain start", "µs", f.plain)
+	r.Figure("for each plain start that registers, with the driver's end of it", "µs", f.registering)
 }
 
 // costs looks at every process of the cluster. What executors have used is known
@@ -90,19 +100,37 @@ func (b *launch) counted(n int, rate Measure) Measure {
 		if err != nil {
 			return 0, err
 		}
+		begin := time.Now()
 		v, err := rate(ctx)
 		if err != nil {
 			return v, err
 		}
 		after, err := b.costs()
-		b.spent.add(before, after, n)
+		b.spent.add(before, after, time.Since(begin), n)
 		return v, err
 	}
 }
 
+// rest notes what masters and workers use when nothing is started.
+func (b *launch) rest(ctx context.Context) error {
+	before, err := b.costs()
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, launchRest); err != nil {
+		return err
+	}
+	after, err := b.costs()
+	b.spent.resting = launchCosts{
+		masters: (after.masters - before.masters) / launchRest.Seconds(),
+		workers: (after.workers - before.workers) / launchRest.Seconds(),
+	}
+	return err
+}
+
 // countedPlain notes what n plain starts cost, both this process, which makes
 // them, and theirs.
-func (b *launch) countedPlain(n int, rate Measure) Measure {
+func (b *launch) countedPlain(into *[]float64, n int, rate Measure) Measure {
 	own := func() (float64, error) {
 		st, err := statOf(os.Getpid())
 		return st.CPUTime() + ticks(st.CUTime+st.CSTime), err
@@ -117,7 +145,7 @@ func (b *launch) countedPlain(n int, rate Measure) Measure {
 			return v, err
 		}
 		after, err := own()
-		b.spent.plain = append(b.spent.plain, (after-before)*micros/float64(n))
+		*into = append(*into, (after-before)*micros/float64(n))
 		return v, err
 	}
 }

@@ -21,8 +21,8 @@ const secretWait = 10 * time.Second
 // what secrets.
 type launchDriver struct {
 	app     model.AppID
-	session *client.DriverSession
-	failed  chan error // capacity 1
+	session *client.DriverSession // nil in the probe that has no leader
+	failed  chan error            // capacity 1
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
@@ -117,23 +117,32 @@ func (s *executorServer) driver(ctx context.Context, app model.AppID) (*launchDr
 	}
 }
 
-// open begins to drive an application that wants n executors.
-func (s *executorServer) open(ctx context.Context, c *client.Client, reply rpc.RegisterAppReply, n int) (*launchDriver, error) {
-	d := &launchDriver{
-		app: reply.App, failed: make(chan error, 1), want: n,
+func newLaunchDriver(app model.AppID, n int) *launchDriver {
+	return &launchDriver{
+		app: app, failed: make(chan error, 1), want: n,
 		secrets: make(map[model.ExecutorID]model.Secret), registered: make(map[model.ExecutorID]bool),
 		changed: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}),
 	}
+}
+
+// announce has executors of an application find their driver.
+func (s *executorServer) announce(d *launchDriver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drivers[d.app] = d
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// open begins to drive an application that wants n executors.
+func (s *executorServer) open(ctx context.Context, c *client.Client, reply rpc.RegisterAppReply, n int) (*launchDriver, error) {
+	d := newLaunchDriver(reply.App, n)
 	session, err := c.OpenDriver(client.DriverConfig{App: reply.App, Token: reply.Token, Addr: s.addr, Handler: d})
 	if err != nil {
 		return nil, err
 	}
 	d.session = session
-	s.mu.Lock()
-	s.drivers[reply.App] = d
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
+	s.announce(d)
 	ctx, d.cancel = context.WithCancel(ctx)
 	d.running.Go(func() {
 		if err := session.Run(ctx); err != nil && ctx.Err() == nil {
@@ -183,7 +192,9 @@ func (d *launchDriver) register(ctx context.Context, h *model.ExecutorHello) err
 			return fmt.Errorf("%w: the leader has not announced executor %s/%d", model.ErrNotFound, d.app, h.Executor)
 		}
 	}
-	d.session.Confirm(h.Executor)
+	if d.session != nil {
+		d.session.Confirm(h.Executor)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.registered[h.Executor] = true

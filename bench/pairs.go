@@ -39,10 +39,13 @@ func Alternate(ctx context.Context, n int, a, b Measure) (Pairs, error) {
 }
 
 // Ratio is the interval of A/B over the pairs.
-func (p Pairs) Ratio() Interval {
+func (p Pairs) Ratio() Interval { return MedianInterval(p.ratios()) }
+
+// ratios are A/B of each pair.
+func (p Pairs) ratios() []float64 {
 	ratios := make([]float64, 0, len(p.A))
 	for i := range min(len(p.A), len(p.B)) {
 		ratios = append(ratios, p.A[i]/p.B[i])
 	}
-	return MedianInterval(ratios)
+	return ratios
 }
