@@ -89,6 +89,9 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: KeepaliveInterval, Timeout: KeepaliveTimeout, PermitWithoutStream: true,
 		}),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
+		grpc.WithSharedWriteBuffer(true),
 		grpc.WithStatsHandler(sentTracker{}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec()),

@@ -41,6 +41,15 @@ const (
 	KeepaliveMinimum = 4 * time.Second
 	// UnaryTimeout is the deadline of a unary call whose context has none.
 	UnaryTimeout = 30 * time.Second
+	// streamWindow and connWindow are how much of a stream, and of a connection,
+	// may be on its way unread. They are fixed: gRPC would otherwise measure the
+	// way with a ping of its own at each message that comes alone, which costs
+	// several times what a beat does.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
+	// sessionReadBuffer is what a master reads of a connection at once: it has one
+	// for each worker, and most say little. gRPC's default is 32 KiB.
+	sessionReadBuffer = 4 << 10
 	// HandshakeTimeout bounds how long a server waits for a new connection to
 	// become an HTTP/2 one.
 	HandshakeTimeout = 5 * time.Second

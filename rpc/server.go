@@ -86,10 +86,16 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 		grpc.MaxHeaderListSize(MaxHeaderBytes),
 		grpc.MaxConcurrentStreams(MaxStreamsPerConn),
 		grpc.ConnectionTimeout(HandshakeTimeout),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: KeepaliveMinimum, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: KeepaliveInterval, Timeout: KeepaliveTimeout}),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
+	}
+	if services.Workers != nil {
+		opts = append(opts, grpc.ReadBufferSize(sessionReadBuffer))
 	}
 	if cfg.Observe != nil { // chained in front: it sees what callers see
 		opts = append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(observeUnary(cfg.Observe)), grpc.ChainStreamInterceptor(observeStream(cfg.Observe))}, opts...)
