@@ -49,6 +49,7 @@ type executor struct {
 	settleAt  time.Time            // when a process that still lives is called RUNNING; zero: never
 	kill      *killing             // we were asked to end it
 	proc      *keeper.Proc         // its process, once there is one
+	content   *awaited             // what its launch waits for; nil = nothing
 }
 
 // killing says why an executor is to end.
@@ -73,6 +74,8 @@ type table struct {
 	reports *reports
 
 	execs map[model.ExecutorRef]*executor
+	// settling are those whose settleAt may be set.
+	settling map[model.ExecutorRef]*executor
 	// tombs are executors whose end the leader has acknowledged, oldest first in tombOrder.
 	tombs     map[model.ExecutorRef]model.ExecutorReport
 	tombOrder []model.ExecutorRef
@@ -83,9 +86,10 @@ type table struct {
 func newTable(log hclog.Logger, rec recorder, reports *reports) *table {
 	return &table{
 		log: log, rec: rec, reports: reports,
-		execs: make(map[model.ExecutorRef]*executor),
-		tombs: make(map[model.ExecutorRef]model.ExecutorReport),
-		ended: make(map[model.AppID]bool),
+		execs:    make(map[model.ExecutorRef]*executor),
+		settling: make(map[model.ExecutorRef]*executor),
+		tombs:    make(map[model.ExecutorRef]model.ExecutorReport),
+		ended:    make(map[model.AppID]bool),
 	}
 }
 
@@ -111,6 +115,9 @@ func (t *table) launch(o *model.LaunchOrder) []effect {
 	}
 	e := &executor{ref: o.Ref, kind: o.Spec.Kind, memoryMiB: o.MemoryMiB, starting: true}
 	e.report = model.ExecutorReport{Ref: o.Ref, State: model.ExecutorLaunching, ExitCode: -1}
+	if awaits(o) {
+		e.content = &awaited{order: o}
+	}
 	t.execs[o.Ref] = e
 	// In the journal before anything happens: a process that the next start does not know would be
 	// nobody's.
@@ -212,6 +219,7 @@ func (t *table) started(ref model.ExecutorRef, p keeper.Started, now time.Time) 
 	t.record(journalRecord{Kind: recordStart, Ref: ref, Proc: e.proc})
 	if e.kind == model.AppKindCommand {
 		e.settleAt = now.Add(model.CommandSettleMilli * time.Millisecond)
+		t.settling[ref] = e
 	}
 	t.reports.put(e.report)
 	if e.kill != nil {
@@ -228,6 +236,9 @@ func (t *table) startFailed(ref model.ExecutorRef, err error, outage bool) []eff
 		return nil
 	}
 	switch {
+	case e.content != nil && e.content.handed:
+		e.content.idle = true
+		return nil
 	case e.kill != nil && !e.kill.infra:
 		return t.end(e, model.ExecutorReport{
 			Ref: ref, State: model.ExecutorKilled, Cause: model.CauseKill, ExitCode: -1,
@@ -270,18 +281,20 @@ func (t *table) stuck(ref model.ExecutorRef) {
 // settle calls RUNNING what has lived long enough by now, and returns when to ask again; zero means
 // that nothing waits.
 func (t *table) settle(now time.Time) (next time.Time) {
-	for _, e := range t.execs {
-		switch {
-		case e.settleAt.IsZero():
-		case e.settleAt.After(now):
+	for ref, e := range t.settling {
+		if e.settleAt.After(now) {
 			if next.IsZero() || e.settleAt.Before(next) {
 				next = e.settleAt
 			}
-		default:
-			e.settleAt = time.Time{}
-			e.report.State = model.ExecutorRunning
-			t.reports.put(e.report)
+			continue
 		}
+		delete(t.settling, ref)
+		if e.settleAt.IsZero() {
+			continue // it has ended, or is stuck
+		}
+		e.settleAt = time.Time{}
+		e.report.State = model.ExecutorRunning
+		t.reports.put(e.report)
 	}
 	return next
 }
@@ -290,7 +303,7 @@ func (t *table) settle(now time.Time) (next time.Time) {
 func (t *table) end(e *executor, r model.ExecutorReport) []effect {
 	r.PID = e.report.PID
 	e.report = r
-	e.starting, e.settleAt = false, time.Time{}
+	e.starting, e.content, e.settleAt = false, nil, time.Time{}
 	t.record(journalRecord{Kind: recordEnd, Ref: e.ref, Report: &r})
 	t.reports.put(r)
 	t.log.Info("executor ended", "app", e.ref.App, "executor", e.ref.Executor, "state", r.State, "reason", r.Reason)
@@ -332,11 +345,12 @@ func (t *table) stop(grace time.Duration) []effect {
 	return out
 }
 
-// starting counts executors of which it is not known yet whether they have a process.
+// starting counts executors of which it is not known yet whether they have a process, without those that have not
+// come so far because they wait for content.
 func (t *table) starting() int {
 	n := 0
 	for _, e := range t.execs {
-		if e.starting && !e.report.State.Terminal() {
+		if e.starting && e.content == nil && !e.report.State.Terminal() {
 			n++
 		}
 	}

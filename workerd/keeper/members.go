@@ -151,6 +151,9 @@ func (s *Server) sweep(stop <-chan struct{}) {
 }
 
 func (s *Server) sweepProcesses() {
+	if s.quiet() {
+		return
+	}
 	groups, err := s.divide()
 	if err != nil {
 		s.log.Warn("cannot look for processes", "err", err)
@@ -182,6 +185,21 @@ func (s *Server) sweepProcesses() {
 		s.log.Warn("killing a process that belongs to no key", "pid", p.pid)
 		_ = signalProc(p.procID, unix.SIGKILL) // gone, or tried again in the next round
 	}
+}
+
+// quiet reports whether there is no process below the keeper.
+func (s *Server) quiet() bool {
+	if !s.childLists {
+		return false
+	}
+	s.mu.Lock()
+	known := len(s.owned) > 0 || len(s.byPID) > 0
+	s.mu.Unlock()
+	if known {
+		return false
+	}
+	stray, err := s.strays.get()
+	return err == nil && !stray
 }
 
 func (s *Server) saveExits() {
