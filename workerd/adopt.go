@@ -19,11 +19,20 @@ func (t *table) restore(records []journalRecord) {
 		case recordLaunch:
 			if _, buried := t.tombs[r.Ref]; e == nil && !buried {
 				report := model.ExecutorReport{Ref: r.Ref, State: model.ExecutorLaunching, ExitCode: -1}
-				t.execs[r.Ref] = &executor{ref: r.Ref, kind: r.Run, memoryMiB: r.MemoryMiB, report: report}
+				e = &executor{ref: r.Ref, kind: r.Run, memoryMiB: r.MemoryMiB, report: report}
+				t.execs[r.Ref] = e
+			}
+			if e != nil && r.Order != nil {
+				r.Order.Secret = model.Secret(r.Secret)
+				e.content = &awaited{order: r.Order, handed: true}
+			}
+		case recordTaken:
+			if e != nil {
+				e.content = nil
 			}
 		case recordStart:
 			if e != nil {
-				e.proc, e.report.PID = r.Proc, r.Proc.PID
+				e.proc, e.report.PID, e.content = r.Proc, r.Proc.PID, nil
 			}
 		case recordKill:
 			if e != nil {
@@ -34,7 +43,7 @@ func (t *table) restore(records []journalRecord) {
 				e = &executor{ref: r.Ref}
 				t.execs[r.Ref] = e
 			}
-			e.report = *r.Report
+			e.report, e.content = *r.Report, nil
 		case recordAck:
 			if e != nil && e.report.State.Terminal() {
 				t.bury(e)
@@ -65,7 +74,11 @@ func (t *table) records() []journalRecord {
 			out = append(out, journalRecord{Kind: recordEnd, Ref: e.ref, Report: &report})
 			continue
 		}
-		out = append(out, journalRecord{Kind: recordLaunch, Ref: e.ref, Run: e.kind, MemoryMiB: e.memoryMiB})
+		launch := journalRecord{Kind: recordLaunch, Ref: e.ref, Run: e.kind, MemoryMiB: e.memoryMiB}
+		if e.content != nil && e.content.handed {
+			launch.Order, launch.Secret = e.content.order, e.content.order.Secret.Reveal()
+		}
+		out = append(out, launch)
 		if e.proc != nil {
 			out = append(out, journalRecord{Kind: recordStart, Ref: e.ref, Proc: e.proc})
 		}
@@ -100,7 +113,12 @@ func (t *table) attach(entries []keeper.Entry, now time.Time) []effect {
 		out = append(out, t.attachOne(ref, k, now)...)
 	}
 	for _, e := range t.sorted() {
-		if !seen[e.ref] && !e.report.State.Terminal() {
+		switch {
+		case seen[e.ref] || e.report.State.Terminal():
+		case e.content != nil && e.starting: // another keeper, and it goes on waiting
+		case e.content != nil:
+			out = append(out, t.resume(e)...)
+		default:
 			out = append(out, t.end(e, lost(e.ref, "its process was lost with the worker's process or its keeper"))...)
 		}
 	}

@@ -283,6 +283,9 @@ func (a *agent) startArtifacts(e effect) {
 			defer release()
 			paths = append(paths, path)
 		}
+		if !a.proceed(late, e.ref) {
+			return
+		}
 		req, err := a.launcher.prepare(e.launch, a.masters.list())
 		if err == nil {
 			err = placeArtifacts(req.Stdout, e.launch.Spec.Artifacts, paths)

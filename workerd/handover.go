@@ -111,6 +111,7 @@ func (a *agent) advance(now time.Time) {
 		a.abandonHandover(err)
 	case (h.agreed || h.forced) && !h.keeping && a.table.starting() == 0:
 		h.keeping = true
+		a.table.handOver()
 		a.job(func(ctx context.Context) {
 			err := a.keepAll(ctx, h)
 			_ = a.do(context.WithoutCancel(ctx), func() { a.keptAll(h, err) })
@@ -158,6 +159,7 @@ func (a *agent) abandonHandover(err error) {
 	h := a.hand
 	a.hand = nil
 	a.contact.resume()
+	a.perform(a.table.takeBack())
 	if h.asked && a.anew != nil {
 		a.anew()
 	}

@@ -27,6 +27,8 @@ type recordKind string
 const (
 	// recordLaunch: the executor was taken on, and this is what is needed to adopt it.
 	recordLaunch recordKind = "launch"
+	// recordTaken: the launch that a planned restart has handed over was taken up.
+	recordTaken recordKind = "taken"
 	// recordStart: it has a process.
 	recordStart recordKind = "start"
 	// recordKill: we were ordered to end it.
@@ -55,6 +57,9 @@ type journalRecord struct {
 	GraceMS int64 `json:"grace_ms,omitempty"`
 	// Infra marks a kill of our own because the worker stops.
 	Infra bool `json:"infra,omitempty"`
+	// Order and Secret, which Order does not show, belong to a launch that the next start is to begin anew.
+	Order  *model.LaunchOrder `json:"order,omitempty"`
+	Secret string             `json:"secret,omitempty"`
 }
 
 // check reports whether the record is one that this build could have written.
@@ -65,7 +70,10 @@ func (r *journalRecord) check() error {
 			return err
 		}
 		return nil
-	case recordLaunch, recordKill, recordAck:
+	case recordLaunch, recordKill, recordAck, recordTaken:
+		if r.Order != nil && r.Order.Ref != r.Ref {
+			return errors.New("a launch with the order of another executor")
+		}
 	case recordStart:
 		if r.Proc == nil {
 			return errors.New("a start without its process")

@@ -23,6 +23,9 @@ func (a *agent) startProgram(e effect) {
 			return
 		}
 		defer release()
+		if !a.proceed(context.WithoutCancel(a.keepers.ctx), e.ref) {
+			return
+		}
 		e.program = program
 		ctx, cancel := context.WithTimeout(a.keepers.ctx, keeperCallTimeout)
 		defer cancel()
