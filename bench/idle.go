@@ -41,10 +41,11 @@ type IdleConfig struct {
 	Slice   time.Duration // of one
 }
 
-// Idle measures what three masters cost while nothing happens: every core of
-// the workers is taken by one application, and many more wait for one. Workers
-// are pretended by sessions of this process that beat as real ones do. It
-// starts and ends the masters and removes what they wrote.
+// Idle measures what three masters cost while nothing happens: first without a
+// worker and an application, then with every core of the workers taken by one
+// application and many more that wait for one. Workers are pretended by sessions
+// of this process that beat as real ones do. It starts and ends the masters and
+// removes what they wrote.
 func Idle(ctx context.Context, cfg IdleConfig) (r *Report, err error) {
 	dir, err := os.MkdirTemp(cfg.Dir, "hearth-bench-idle-")
 	if err != nil {
@@ -53,15 +54,15 @@ func Idle(ctx context.Context, cfg IdleConfig) (r *Report, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b := &idle{cfg: cfg, report: NewReport("idle"), tally: &tally{}}
 	defer b.stop()
-	if err := b.start(ctx, dir); err != nil {
-		return nil, err
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return b.start(ctx, dir) },
+		b.measureEmpty, b.open, b.fill, b.measure,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := b.fill(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.measure(ctx); err != nil {
-		return nil, err
-	}
+	b.report.Note("empty: the same masters before, without a worker and an application")
 	b.report.Note("three masters, %d pretended workers with a session each, one application of %d executors of %d cores that run, %d applications that wait for a core",
 		cfg.Workers, cfg.Workers, idleCores, cfg.Apps)
 	b.report.Note("processor time in user space and in the kernel, by /proc; %d times %s", cfg.Slices, cfg.Slice)
@@ -76,7 +77,9 @@ type idle struct {
 	client  *client.Client
 	workers []*pretended
 	tally   *tally
-	leader  int // position in cluster.procs
+	leader  int       // position in cluster.procs
+	addr    string    // the leader's
+	empty   []float64 // percent of a core of all masters, in each slice of the empty cluster
 }
 
 func (b *idle) say(format string, args ...any) {
@@ -104,6 +107,14 @@ func (b *idle) start(ctx context.Context, dir string) (err error) {
 			b.leader = i
 		}
 	}
+	b.addr = st.LeaderAddr
+	return nil
+}
+
+// open lets the workers come.
+func (b *idle) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, idleLimit)
+	defer cancel()
 	b.say("opening %d sessions", b.cfg.Workers)
 	b.workers = make([]*pretended, b.cfg.Workers)
 	var g errgroup.Group
@@ -111,7 +122,7 @@ func (b *idle) start(ctx context.Context, dir string) (err error) {
 	for n := range b.workers {
 		g.Go(func() (err error) {
 			// It outlives the start.
-			b.workers[n], err = pretendOffering(context.WithoutCancel(ctx), st.LeaderAddr, n+1, b.tally,
+			b.workers[n], err = pretendOffering(context.WithoutCancel(ctx), b.addr, n+1, b.tally,
 				model.Offer{Cores: idleCores, MemoryMiB: idleMemory})
 			if err == nil {
 				b.workers[n].runs.Store(true)
@@ -181,27 +192,44 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// measure lets time pass and looks at what that cost.
+// measureEmpty is measure before there is a worker.
+func (b *idle) measureEmpty(ctx context.Context) (err error) {
+	if err := pause(ctx, idleSettle); err != nil {
+		return err
+	}
+	_, b.empty, err = b.slices(ctx)
+	return err
+}
+
+// measure looks at what it costs that time passes.
 func (b *idle) measure(ctx context.Context) error {
+	used, all, err := b.slices(ctx)
+	if err != nil {
+		return err
+	}
+	return b.judge(ctx, used, all)
+}
+
+// slices lets time pass and returns what each master, and all of them, used in
+// each slice of it, in percent of a core.
+func (b *idle) slices(ctx context.Context) (used [][]float64, all []float64, err error) {
 	b.say("measuring for %s", time.Duration(b.cfg.Slices)*b.cfg.Slice)
-	used := make([][]float64, masters) // percent of a core in each slice
-	var all []float64
+	used = make([][]float64, masters)
 	for range b.cfg.Slices {
 		began, before := time.Now(), make([]float64, masters)
 		for i, p := range b.cluster.procs {
-			var err error
 			if before[i], err = cpuSeconds(p.cmd.Process.Pid); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 		if err := pause(ctx, b.cfg.Slice); err != nil {
-			return err
+			return nil, nil, err
 		}
 		sum := 0.0
 		for i, p := range b.cluster.procs {
 			after, err := cpuSeconds(p.cmd.Process.Pid)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			percent := (after - before[i]) / time.Since(began).Seconds() * 100
 			used[i] = append(used[i], percent)
@@ -209,7 +237,7 @@ func (b *idle) measure(ctx context.Context) error {
 		}
 		all = append(all, sum)
 	}
-	return b.judge(ctx, used, all)
+	return used, all, nil
 }
 
 // judge writes down figures and claims, after it has made sure that it measured
@@ -246,7 +274,13 @@ func (b *idle) judge(ctx context.Context, used [][]float64, all []float64) error
 		most = max(most, rss)
 		b.report.Figure(p.name+", "+name+", resident memory", "MB", []float64{rss})
 	}
+	added := make([]float64, len(all))
+	for i := range all {
+		added[i] = all[i] - b.empty[i]
+	}
+	b.report.Figure("all three masters, empty", percent, b.empty)
 	b.report.Figure("all three masters", percent, all)
+	b.report.AtMost(fmt.Sprintf("added by %d workers and %d waiting applications, all masters", b.cfg.Workers, b.cfg.Apps), percent, MedianInterval(added), idlePercent)
 	b.report.AtMost("all three masters together", percent, MedianInterval(all), idlePercent)
 	b.report.AtMost("the leader", percent, MedianInterval(used[b.leader]), idlePercent)
 	b.report.AtMost("resident memory of the largest master", "MB", Interval{most, most, most}, idleMemoryM)

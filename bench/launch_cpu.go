@@ -39,9 +39,9 @@ func (f *launchFigures) add(before, after launchCosts, took time.Duration, n int
 
 func (f *launchFigures) report(r *Report) {
 	r.Figure("processor time for each executor: the three masters", "µs", f.masters)
-	r.Figure("of that, what they use when nothing is started", "µs", f.ownMasters)
+	r.Figure("of that, what masters use when nothing is started", "µs", f.ownMasters)
 	r.Figure("workers and their keepers", "µs", f.workers)
-	r.Figure("of that, what they use when nothing is started", "µs", f.ownWorkers)
+	r.Figure("of that, what workers and keepers use when nothing is started", "µs", f.ownWorkers)
 	r.Figure("the driver, which is this process", "µs", f.driver)
 	r.Figure("the executor itself, its start included", "µs", f.executors)
 	r.Figure("processor time for each plain start", "µs", f.plain)

@@ -36,7 +36,10 @@ func TestBenchLaunchStartsExecutorsThatRegister(t *testing.T) {
 	for _, f := range r.Figures {
 		measured[f.Name] = f.Median > 0
 	}
-	for _, name := range []string{"B4 submitted to registered, p50", "B4 executors registered", "spawn probe: os/exec start and wait"} {
+	for _, name := range []string{
+		"B4 submitted to registered, p50", "B4 executors registered", "spawn probe: os/exec start and wait",
+		"register probe: os/exec start until registered, without Hearth", "for each plain start that registers, with the driver's end of it",
+	} {
 		if !measured[name] {
 			t.Errorf("no figure of %q in:\n%s", name, out)
 		}

@@ -13,7 +13,8 @@
 //     is killed takes them along. What they had forked away carries HEARTH_WORKER_ID in its
 //     environment and is found by Orphans.
 //   - The keeper is a child subreaper: whatever a child forks stays below the keeper in the process
-//     tree, so no process outside that tree is ever considered, and a scan misses none inside it.
+//     tree, so no process outside that tree is ever considered, and a scan misses none inside it. Of
+//     executors of one process the kernel's lists of children tell as much (ADR 0049).
 //   - Nobody is signalled by a bare process id: a direct child only while it is not reaped (its id,
 //     and the group it leads, cannot be given to anybody else), everything else through a pidfd
 //     after its start time was checked once more.
