@@ -38,7 +38,7 @@ func TestBenchLaunchStartsExecutorsThatRegister(t *testing.T) {
 	}
 	for _, name := range []string{
 		"B4 submitted to registered, p50", "B4 executors registered", "spawn probe: os/exec start and wait",
-		"register probe: os/exec start until registered, without Hearth", "for each plain start that registers, with the driver's end of it",
+		"register probe: os/exec start until registered, without Hearth",
 	} {
 		if !measured[name] {
 			t.Errorf("no figure of %q in:\n%s", name, out)
