@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -21,7 +22,15 @@ var ErrRefused = errors.New("the state refuses what the scheduler has planned, w
 // pass makes one scheduling pass and applies it; what was placed runs.
 func (w *world) pass() ([]Placement, error) {
 	w.tick += w.step // whatever pauses has paused
-	plan := w.index.Pass(w.state.View().At(w.tick), scheduler.Changes{All: true}, scheduler.Options{})
+	// As a master does, so that a long scenario costs no more for each step than a
+	// short one. Time alone changes nothing for who waits: in a scenario no executor
+	// fails, so nothing backs off and no worker is excluded.
+	news := scheduler.Changes{
+		All: w.news.All, Apps: slices.Compact(slices.Sorted(slices.Values(w.news.Apps))),
+		Workers: slices.Compact(slices.Sorted(slices.Values(w.news.Workers))),
+	}
+	w.news = scheduler.Changes{}
+	plan := w.index.Pass(w.state.View().At(w.tick), news, scheduler.Options{})
 	out := make([]Placement, 0, len(plan.Drivers)+len(plan.Executors))
 	for _, p := range plan.Drivers {
 		placed, err := w.placeDriver(p)

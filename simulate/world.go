@@ -30,7 +30,8 @@ const (
 type world struct {
 	state *fsm.FSM
 	index *scheduler.Index
-	entry uint64 // of the log
+	news  scheduler.Changes // since the last pass
+	entry uint64            // of the log
 	tick  int64
 	step  int64  // of the clock, between two steps of the scenario
 	seq   uint64 // of reports, and of incarnations: it only rises
@@ -48,7 +49,7 @@ type world struct {
 
 func newWorld(settings model.Settings) (*world, error) {
 	w := &world{
-		state: fsm.New(), index: scheduler.NewIndex(), step: stepTick,
+		state: fsm.New(), index: scheduler.NewIndex(), step: stepTick, news: scheduler.Changes{All: true},
 		workers: make(map[string]uint64), apps: make(map[string]model.AppID), drivers: make(map[string]model.DriverID),
 		names: make(map[string]string), ended: make(map[string]Driver), ranOn: make(map[string]model.WorkerID),
 	}
@@ -76,6 +77,14 @@ func (w *world) commit(c *replogv1.Command) (fsm.Result, error) {
 	out, err := w.state.Apply(w.entry, entry)
 	if err != nil {
 		return fsm.Result{}, fmt.Errorf("apply: %w", err)
+	}
+	for _, c := range out.Changes {
+		if c.App != "" {
+			w.news.Apps = append(w.news.Apps, c.App)
+		}
+		if c.Worker != "" {
+			w.news.Workers = append(w.news.Workers, c.Worker)
+		}
 	}
 	res := out.Results[0]
 	return res, res.Rejection.Err(res.Text)
