@@ -96,11 +96,13 @@ func (s *silence) isSpent(last time.Time) bool {
 	return s.spent.Equal(last)
 }
 
-// listen wakes run when the leader is silent, until ctx ends.
+// listen wakes run when the leader is silent, until ctx ends. Who follows nobody,
+// such as the leader itself, hears nobody and is not woken.
 func (f *failover) listen(ctx context.Context) {
 	for {
 		last := f.n.raft.LastContact()
-		if f.silence.left(time.Now(), last) == 0 && !f.silence.isSpent(last) {
+		left := f.silence.left(time.Now(), last) // also notes whether this process stood still
+		if left == 0 && !f.silence.isSpent(last) && f.followed.get().leader != "" {
 			poke(f.hush)
 		}
 		if !pause(ctx, f.silence.next(time.Now(), last)) {

@@ -304,3 +304,29 @@ func TestSimADeposedLeaderTellsNobodyOfItsSuccessorsEntries(t *testing.T) {
 		}
 	})
 }
+
+func TestSimAStandbyHasWhatWasJustMadeWithinMilliseconds(t *testing.T) {
+	simulate(t, func(t *testing.T, seed int64) {
+		r := newRig(t, seed, 3, nil)
+		defer r.stop()
+		r.propose("before")
+		r.level()
+		lead := r.leader()
+		rng := rand.New(rand.NewSource(seed))
+		for range 50 {
+			time.Sleep(time.Duration(rng.Intn(300)) * time.Millisecond)
+			result, err := lead.node.Propose(t.Context(), command(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := time.Now()
+			for _, m := range r.members {
+				eventually(t, "the entry at "+string(m.id), time.Second, func() bool { return m.fsm.View().Index() >= result.Index })
+			}
+			if took := time.Since(made); took > 3*newsAfter {
+				t.Errorf("standbys had it after %s, want at most %s", took, 3*newsAfter)
+			}
+		}
+		r.level()
+	})
+}
