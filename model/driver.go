@@ -127,7 +127,8 @@ type Artifact struct {
 	Executable bool
 }
 
-func (a Artifact) validate() error {
+// ValidateURL checks where the artifact is fetched from.
+func (a Artifact) ValidateURL() error {
 	u, err := url.Parse(a.URL)
 	switch {
 	case err != nil:
@@ -137,12 +138,19 @@ func (a Artifact) validate() error {
 			return fmt.Errorf("%w: artifact %s: a file URL must be file:///absolute/path", ErrInvalid, a.URL)
 		}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%w: artifact %s: the scheme must be http, https or file", ErrInvalid, a.URL)
+		return fmt.Errorf("%w: artifact %s: the scheme must be http, https or file", ErrInvalid, u.Redacted())
 	case u.Host == "":
 		return fmt.Errorf("%w: artifact %s: names no host", ErrInvalid, a.URL)
 	}
 	if u.User != nil {
 		return fmt.Errorf("%w: artifact %s: a URL with a user or password would be shown to everybody who may look: serve it without, its digest protects it", ErrInvalid, u.Redacted())
+	}
+	return nil
+}
+
+func (a Artifact) validate() error {
+	if err := a.ValidateURL(); err != nil {
+		return err
 	}
 	if err := ValidDigest(a.SHA256); err != nil {
 		return fmt.Errorf("artifact %s: %w", a.URL, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hearthd/hearth/internal/datadir"
 	"github.com/hearthd/hearth/internal/tlsconf"
+	"github.com/hearthd/hearth/model"
 )
 
 // Files of an authority's directory.
@@ -56,7 +57,7 @@ type Authority struct {
 func Init(dir, cluster string, lifetime time.Duration) (*Authority, error) {
 	id := tlsconf.Identity{Cluster: cluster, Role: tlsconf.RoleMaster, Name: "x"}
 	if err := errors.Join(id.Validate(), checkLifetime(lifetime)); err != nil {
-		return nil, fmt.Errorf("make authority: %w", err)
+		return nil, fmt.Errorf("make authority: %w: %w", model.ErrInvalid, err)
 	}
 	if err := datadir.Prepare(dir); err != nil {
 		return nil, fmt.Errorf("make authority: %w", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/hearthd/hearth/internal/atomicfile"
 	"github.com/hearthd/hearth/internal/datadir"
 	"github.com/hearthd/hearth/internal/tlsconf"
+	"github.com/hearthd/hearth/model"
 )
 
 // Files of a node's directory, beside BundleFile and GossipKeyFile.
@@ -123,7 +124,7 @@ func (a *Authority) Renew(dir string, lifetime time.Duration) (*x509.Certificate
 func (a *Authority) check(req Request) (hosts []string, addrs []net.IP, err error) {
 	id := tlsconf.Identity{Cluster: a.cluster, Role: req.Role, Name: req.Name}
 	errs := []error{id.Validate(), checkLifetime(req.Lifetime)}
-	if len(req.SANs) == 0 && req.Role != tlsconf.RoleClient {
+	if len(req.SANs) == 0 && (req.Role == tlsconf.RoleMaster || req.Role == tlsconf.RoleWorker) {
 		errs = append(errs, fmt.Errorf("a %s is dialled by others: name the hosts and addresses for that (--san)", req.Role))
 	}
 	if len(req.SANs) > maxSANs {
@@ -144,7 +145,10 @@ func (a *Authority) check(req Request) (hosts []string, addrs []net.IP, err erro
 	if end := a.now().Add(req.Lifetime); end.After(a.signer.NotAfter) {
 		errs = append(errs, fmt.Errorf("life time %s: must end before the authority does, on %s: ask for less, or exchange the authority (hearth ca rotate start)", req.Lifetime, a.signer.NotAfter.UTC().Format(time.RFC3339)))
 	}
-	return hosts, addrs, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", model.ErrInvalid, err)
+	}
+	return hosts, addrs, nil
 }
 
 // sign makes the key and the certificate of a checked request.

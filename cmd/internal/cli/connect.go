@@ -36,6 +36,9 @@ type session struct {
 
 // connect makes a client from the command's flags and environment.
 func (f *clusterFlags) connect(cmd *cobra.Command, s Streams) (*session, error) {
+	if f.timeout <= 0 {
+		return nil, usage("--timeout %s: must be more than 0", f.timeout)
+	}
 	conf, warnings, err := config.LoadClient(f.file, s.Env, cmd.Flags())
 	if err != nil {
 		return nil, err

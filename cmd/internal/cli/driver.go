@@ -136,12 +136,7 @@ func newDriverKill(s Streams) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "shown with what was ended (default: who did it)")
 	return question(s, cmd, func(ctx context.Context, c *session, args []string) (any, func(io.Writer) error, error) {
-		for _, id := range args {
-			if err := killDriver(ctx, c, id, reasonOr(reason)); err != nil {
-				return nil, nil, err
-			}
-		}
-		return done("ended %s", strings.Join(args, ", "))
+		return killAll(ctx, c, args, reasonOr(reason), findDriver)
 	})
 }
 
@@ -152,12 +147,16 @@ func reasonOr(reason string) string {
 	return reason
 }
 
-func killDriver(ctx context.Context, c *session, id, why string) error {
+// findDriver finds the driver that an id names.
+func findDriver(ctx context.Context, c *session, id string) (victim, error) {
+	if err := named(id); err != nil {
+		return victim{}, err
+	}
 	v, err := c.Driver(ctx, id)
 	if err != nil {
-		return err
+		return victim{}, err
 	}
-	return c.KillDriver(ctx, v.ID, why)
+	return victim{id: string(v.ID), end: func(ctx context.Context, why string) error { return c.KillDriver(ctx, v.ID, why) }}, nil
 }
 
 func newDriverKillAll(s Streams) *cobra.Command {
@@ -194,7 +193,7 @@ func newDriverWait(s Streams) *cobra.Command {
 	}, "driver", func(ctx context.Context, c *session, id string) (model.DriverView, error) {
 		v, err := c.Driver(ctx, id)
 		if err != nil {
-			return v, err
+			return v, unanswered(err)
 		}
 		return driverEnded(ctx, c, v.ID)
 	}, driverCode)

@@ -24,7 +24,7 @@ func parseArtifacts(ctx context.Context, list []string) ([]model.Artifact, error
 	for _, text := range list {
 		a, err := parseArtifact(ctx, text)
 		if err != nil {
-			return nil, fmt.Errorf("--artifact %q: %w", text, err)
+			return nil, fmt.Errorf("--artifact: %w", err)
 		}
 		out = append(out, a)
 	}
@@ -50,11 +50,14 @@ func parseArtifact(ctx context.Context, text string) (model.Artifact, error) {
 	if a.Name == "" {
 		a.Name = path.Base(u.Path)
 	}
+	if err := a.ValidateURL(); err != nil { // before anything is asked of it
+		return model.Artifact{}, err
+	}
 	if a.SHA256 == "" {
 		ctx, cancel := context.WithTimeout(ctx, artifactTimeout)
 		defer cancel()
 		if a.SHA256, err = digestOf(ctx, u); err != nil {
-			return model.Artifact{}, fmt.Errorf("read it for its digest (give #sha256=DIGEST where it cannot be read here): %w", err)
+			return model.Artifact{}, fmt.Errorf("read %s for its digest (give #sha256=DIGEST where it cannot be read here): %w", a.URL, err)
 		}
 	}
 	return a, nil

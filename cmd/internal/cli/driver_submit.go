@@ -101,6 +101,7 @@ func (f *driverFlags) spec(ctx context.Context, s Streams, argv []string) (model
 	if f.wait && f.detach {
 		fail(errors.New("--wait and --detach exclude each other"))
 	}
+	fail(checkRuntime(f.maxRuntime))
 	memory, err := config.ParseMemory(f.memory)
 	fail(wrapFlag("--memory", err))
 	resources, err := parseResources(f.resources)

@@ -117,6 +117,9 @@ func newApp(s Streams) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	return question(s, cmd, func(ctx context.Context, c *session, args []string) (any, func(io.Writer) error, error) {
+		if model.IsDriver(model.AppID(args[0])) {
+			return nil, nil, usage("%s is a driver: hearth driver status %s", args[0], args[0])
+		}
 		v, err := c.App(ctx, rpc.AppRequest{ID: args[0]})
 		if err != nil {
 			return nil, nil, err

@@ -55,12 +55,12 @@ func (f *logFlags) run(s Streams, printed func(ctx context.Context, c *session, 
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		ctx := cmd.Context()
-		if !f.follow {
-			var cancel context.CancelFunc
-			ctx, cancel = f.cluster.bounded(cmd)
-			defer cancel()
+		limited := f.cluster.bounded
+		if f.follow {
+			limited = f.cluster.patient
 		}
+		ctx, cancel := limited(cmd)
+		defer cancel()
 		return printed(ctx, c, s, args[0])
 	}
 }

@@ -89,6 +89,9 @@ func execute(ctx context.Context, args []string, s Streams) int {
 		for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
 			_, _ = fmt.Fprintln(s.Err, "hearth: "+line) // nowhere to report a broken stderr
 		}
+		if errors.Is(err, model.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
+			_, _ = fmt.Fprintln(s.Err, "hearth: no answer in time: name masters that run with --masters or HEARTH_MASTERS, and with TLS your certificate with --tls-dir or HEARTH_TLS_DIR")
+		}
 	}
 	return code
 }

@@ -133,6 +133,7 @@ func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.
 	if fs.Changed("completions") && f.completions < 1 {
 		fail(fmt.Errorf("--completions %d: must be at least 1", f.completions))
 	}
+	fail(checkRuntime(f.maxRuntime))
 	memory, err := config.ParseMemory(f.memory)
 	fail(wrapFlag("--memory", err))
 	var place model.Placing
@@ -151,6 +152,9 @@ func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.
 		MaxRuntimeMilli: f.maxRuntime.Milliseconds(), Disconnect: model.DisconnectPolicy(f.disconnect),
 	}
 	place.Apply(&spec)
+	if spec.Executors != model.TargetUnlimited && spec.MinExecutors > spec.Executors {
+		fail(fmt.Errorf("--min-executors %d: must be at most the %d executors that are wanted at a time: ask for more with --executors", spec.MinExecutors, spec.Executors))
+	}
 	if spec.Name == "" {
 		spec.Name = filepath.Base(argv[0])
 	}
@@ -173,6 +177,14 @@ func (f *submitFlags) target(cmd *cobra.Command) int {
 		return model.TargetUnlimited
 	}
 	return 1
+}
+
+// checkRuntime refuses what would be cut to 0, which is no limit.
+func checkRuntime(d time.Duration) error {
+	if d > 0 && d < time.Millisecond {
+		return fmt.Errorf("--max-runtime %s: must be at least 1ms", d)
+	}
+	return nil
 }
 
 func wrapFlag(name string, err error) error {

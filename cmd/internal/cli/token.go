@@ -79,6 +79,9 @@ func newTokenCreate(s Streams) *cobra.Command {
 		if err := model.ValidTokenName(name); err != nil {
 			return nil, nil, usage("--name: %w", err)
 		}
+		if life != 0 && life.Milliseconds() == 0 {
+			return nil, nil, usage("--expires %s: must be 0 (for ever) or at least 1s", life)
+		}
 		secret, err := model.NewBearer(rand.Reader)
 		if err != nil {
 			return nil, nil, err
@@ -130,7 +133,7 @@ func writeToken(path string, secret model.Secret) error {
 func tokenCreated(w io.Writer, v tokenCreatedView) error {
 	text := v.Token
 	if v.File != "" {
-		text = fmt.Sprintf("%s of %s, a %s, is in %s", v.ID, v.Name, v.Role, v.File)
+		text = fmt.Sprintf("%s of %s (%s) is in %s", v.ID, v.Name, v.Role, v.File)
 	}
 	if _, err := fmt.Fprintln(w, text); err != nil {
 		return fmt.Errorf("write the token: %w", err)

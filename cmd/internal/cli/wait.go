@@ -40,6 +40,9 @@ func waiting[V any](s Streams, cmd *cobra.Command, kind string, ended func(conte
 		ctx, cancel := flags.patient(cmd)
 		defer cancel()
 		v, err := ended(ctx, c, args[0])
+		if coded := (*codedError)(nil); errors.As(err, &coded) {
+			return err
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return &codedError{code: exitTimeout, err: fmt.Errorf("%s %s is not done within %s", kind, args[0], flags.timeout)}
 		}
@@ -60,9 +63,21 @@ func waiting[V any](s Streams, cmd *cobra.Command, kind string, ended func(conte
 }
 
 func waitEnded(ctx context.Context, c *session, id string) (model.AppView, error) {
+	if model.IsDriver(model.AppID(id)) {
+		return model.AppView{}, usage("%s is a driver: hearth driver wait %s", id, id)
+	}
 	v, err := c.App(ctx, rpc.AppRequest{ID: id})
 	if err != nil || v.Terminal {
-		return v, err
+		return v, unanswered(err)
 	}
 	return c.WaitEnded(ctx, v.ID)
+}
+
+// unanswered keeps a question that no master has answered in time from being taken
+// for work that is not done in time.
+func unanswered(err error) error {
+	if exitCode(err) == exitNoLeader {
+		return &codedError{code: exitNoLeader, err: err}
+	}
+	return err
 }
