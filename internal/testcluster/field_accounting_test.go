@@ -114,6 +114,7 @@ func TestSimAC06EveryEndIsKnownOnceWhateverIsLost(t *testing.T) {
 			c.Net.SetLoss(0)
 			c.Settled(20 * time.Second)
 			c.AwaitWorkers(4, 20*time.Second)
+			c.Until("every worker has its session", 20*time.Second, c.Attached) // else those that have one are done before the others begin
 		}
 		if n := c.Starts(); n != rounds*together {
 			t.Errorf("%d processes were started, want %d", n, rounds*together)
