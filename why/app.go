@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hearthd/hearth/model"
 )
@@ -158,8 +159,28 @@ func (x *Explainer) overall(a *model.App) []model.WhyReason {
 	if x.v.AppBlocked(a.ID) {
 		left := max(0, a.BackoffUntil-x.v.Tick())
 		out = append(out, model.WhyReason{Code: model.WhyBackoff, LeftMilli: left, Text: textBackoff(a, left)})
+		out = append(out, x.avoided(a)...) // it may be what matters when the pause is over
 	}
 	return out
+}
+
+// avoided says from which workers an application keeps off after failures.
+func (x *Explainer) avoided(a *model.App) []model.WhyReason {
+	if len(a.Excluded) == 0 {
+		return nil
+	}
+	var at []int
+	n := needOf(a, &wants(a)[0])
+	f := x.fit(n)
+	for _, i := range f.ever {
+		if x.v.Excluded(a.ID, x.workers[i].rec.ID) {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	return []model.WhyReason{x.excluded(a, at, len(f.ever))}
 }
 
 func textBackoff(a *model.App, left int64) string {
@@ -201,6 +222,8 @@ func (x *Explainer) profile(a *model.App, w *want) []model.WhyReason {
 	}
 	for i := range out {
 		out[i].Profile = w.profile
+		// The text was made for all that need the same.
+		out[i].Text = strings.Replace(out[i].Text, " "+string(a.ID)+" (", " its own executors (", 1)
 	}
 	return out
 }

@@ -58,12 +58,25 @@ func (x *Explainer) judge(f *fitting, a *model.App) (room bool, reasons []model.
 		}}
 	}
 	if n.gang > 1 {
-		reasons = append(reasons, model.WhyReason{
-			Code: model.WhyGang, Need: int64(n.gang), Have: int64(now), Missing: int64(n.gang - now), Workers: len(roomy), WorkerIDs: x.named(roomy),
-			Text: fmt.Sprintf("takes %s together or none; there is room for %d", count(int64(n.gang), n.what), now),
-		})
+		reasons = append(reasons, x.gang(n, now, roomy, len(full) == 0))
 	}
-	return false, slices.Concat(reasons, x.busy(n, full), x.leftOver(n, full), others)
+	return false, slices.Concat(reasons, x.busy(n, full, open), x.leftOver(n, full), others)
+}
+
+// gang says for how many of a gang there is room now. alone: there is some on every worker, so no other reason says who
+// has the rest.
+func (x *Explainer) gang(n *need, now int, roomy []int, alone bool) model.WhyReason {
+	r := model.WhyReason{
+		Code: model.WhyGang, Need: int64(n.gang), Have: int64(now), Missing: int64(n.gang - now), Workers: len(roomy), WorkerIDs: x.named(roomy),
+		Text: fmt.Sprintf("takes %s together or none; there is room for %d", count(int64(n.gang), n.what), now),
+	}
+	if alone {
+		var more int
+		if r.Holders, more = x.holders(model.ResourceCores, roomy); len(r.Holders) > 0 {
+			r.Text = fmt.Sprintf("waiting behind %s: %s", textHolders(r.Holders, more, model.ResourceCores), r.Text)
+		}
+	}
+	return r
 }
 
 // tooMany says that all workers together, were they idle, could not hold a
@@ -132,11 +145,17 @@ func (x *Explainer) awayReason(at []int, of int) model.WhyReason {
 	return r
 }
 
-// busy says what is missing on workers of which none has room, and who has it.
-func (x *Explainer) busy(n *need, open []int) []model.WhyReason {
+// busy says what is missing on workers of which none has room, and who has it. Of
+// a gang some may have a place on others of the open ones; then those who hold
+// any of them are in its way.
+func (x *Explainer) busy(n *need, full, open []int) []model.WhyReason {
 	var out []model.WhyReason
-	for _, s := range x.shortages(n, open) {
-		holders, more := x.holders(s.resource, s.at)
+	for _, s := range x.shortages(n, full) {
+		held := s.at
+		if len(full) < len(open) {
+			held = open
+		}
+		holders, more := x.holders(s.resource, held)
 		r := model.WhyReason{
 			Code: model.WhyBusy, Resource: s.resource, Need: s.need, Have: s.have, Missing: s.need - s.have,
 			Workers: len(s.at), WorkerIDs: x.named(s.at), Holders: holders,

@@ -121,7 +121,34 @@ var cases = []struct {
 		return "a", Options{}
 	}, false, []string{
 		"GANG takes 4 executors together or none; there is room for 2",
-		"BUSY waiting behind b (100 % of cores): needs 2 cores on one worker, none is free on the only worker that could hold it",
+		"BUSY waiting behind b (50 % of cores): needs 2 cores on one worker, none is free on 1 of the 2 workers that could hold it",
+	}},
+	{"a gang has room on every worker, but not enough", func(s *state) (string, Options) {
+		s.worker("w1", 4, 8192, 0)
+		s.worker("w2", 4, 8192, 0)
+		b := s.app("b", 2, 3, 1024)
+		s.run(b, "w1", 3, model.ExecutorRunning)
+		s.run(b, "w2", 3, model.ExecutorRunning)
+		s.app("a", 4, 1, 1024).Spec.MinExecutors = 4
+		return "a", Options{}
+	}, false, []string{"GANG waiting behind b (75 % of cores): takes 4 executors together or none; there is room for 2"}},
+	{"it has most of it itself", func(s *state) (string, Options) {
+		s.worker("w1", 4, 8192, 0)
+		s.run(s.app("a", 2, 3, 1024), "w1", 3, model.ExecutorRunning)
+		return "a", Options{}
+	}, false, []string{
+		"BUSY waiting behind its own executors (75 % of cores): needs 3 cores on one worker, at most 1 core is free on the only worker that could hold it",
+		"LEFT_OVER 1 core can't be used: executor needs 3",
+	}},
+	{"it pauses, and keeps off the only worker afterwards", func(s *state) (string, Options) {
+		s.worker("w1", 8, 8192, 0)
+		a := s.app("a", 1, 1, 1024)
+		a.BackoffUntil, a.Failures = s.tick+4000, make([]model.Failure, 3)
+		a.Excluded = []model.Exclusion{{Worker: "w1", UntilTick: s.tick + 90_000}}
+		return "a", Options{}
+	}, false, []string{
+		"BACKOFF pauses for another 4s after 3 failures within 10m0s",
+		"EXCLUDED keeps off the only worker that could hold it after failures there (w1), the first for another 1m30s",
 	}},
 	{"a gang never fits", func(s *state) (string, Options) {
 		s.worker("w1", 4, 8192, 0)
