@@ -31,16 +31,17 @@ func (p poke) wake() {
 // blocks; everything else may be called from anywhere.
 type hub struct {
 	mu      sync.Mutex
-	workers map[model.WorkerID]map[*workerWatch]struct{}
+	workers map[model.WorkerID]map[*executorWatch]struct{}
+	drivers map[model.AppID]map[*executorWatch]struct{}
 	apps    map[model.AppID]map[poke]struct{}
 	any     map[poke]struct{} // wakes on each entry that changed something
 	touched map[*touchedSet]struct{}
 	records map[*changedRecords]struct{}
 }
 
-// workerWatch wakes one session when something on its worker changes, and says
-// which executors that were.
-type workerWatch struct {
+// executorWatch wakes one session when something on its worker, or of its
+// application, changes, and says which executors that were.
+type executorWatch struct {
 	poke
 	mu   sync.Mutex
 	refs []model.ExecutorRef // in the order of their changes, some twice
@@ -66,7 +67,8 @@ type touchedSet struct {
 
 func newHub() *hub {
 	return &hub{
-		workers: make(map[model.WorkerID]map[*workerWatch]struct{}),
+		workers: make(map[model.WorkerID]map[*executorWatch]struct{}),
+		drivers: make(map[model.AppID]map[*executorWatch]struct{}),
 		apps:    make(map[model.AppID]map[poke]struct{}),
 		any:     make(map[poke]struct{}),
 		touched: make(map[*touchedSet]struct{}),
@@ -100,6 +102,9 @@ func (h *hub) publish(_ uint64, changes []fsm.Change) {
 		for w := range h.workers[c.Worker] {
 			w.add(c)
 		}
+		for w := range h.drivers[c.App] {
+			w.add(c)
+		}
 		for p := range h.apps[c.App] {
 			p.wake()
 		}
@@ -112,6 +117,11 @@ func (h *hub) wakeAllLocked() {
 			w.addAll()
 		}
 	}
+	for _, m := range h.drivers {
+		for w := range m {
+			w.addAll()
+		}
+	}
 	for _, m := range h.apps {
 		for p := range m {
 			p.wake()
@@ -119,7 +129,7 @@ func (h *hub) wakeAllLocked() {
 	}
 }
 
-func (w *workerWatch) add(c fsm.Change) {
+func (w *executorWatch) add(c fsm.Change) {
 	if c.Kind == fsm.ChangeExecutor {
 		w.mu.Lock()
 		if len(w.refs) < maxWatchedRefs {
@@ -132,7 +142,7 @@ func (w *workerWatch) add(c fsm.Change) {
 	w.wake()
 }
 
-func (w *workerWatch) addAll() {
+func (w *executorWatch) addAll() {
 	w.mu.Lock()
 	w.all = true
 	w.mu.Unlock()
@@ -141,7 +151,7 @@ func (w *workerWatch) addAll() {
 
 // drain returns the executors that changed since the last call. What it
 // returned before is overwritten.
-func (w *workerWatch) drain(into []model.ExecutorRef) (refs []model.ExecutorRef, all bool) {
+func (w *executorWatch) drain(into []model.ExecutorRef) (refs []model.ExecutorRef, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	refs, all = append(into[:0], w.refs...), w.all
@@ -235,9 +245,16 @@ func watch[K, W comparable](h *hub, m map[K]map[W]struct{}, key K, w W) func() {
 
 // watchWorker wakes when an executor on the worker, or its record, changes, and
 // begins with everything. The returned function ends the watch.
-func (h *hub) watchWorker(id model.WorkerID) (*workerWatch, func()) {
-	w := &workerWatch{poke: newPoke(), all: true}
+func (h *hub) watchWorker(id model.WorkerID) (*executorWatch, func()) {
+	w := &executorWatch{poke: newPoke(), all: true}
 	return w, watch(h, h.workers, id, w)
+}
+
+// watchExecutors wakes when the application or one of its executors changes, and
+// begins with everything. The returned function ends the watch.
+func (h *hub) watchExecutors(id model.AppID) (*executorWatch, func()) {
+	w := &executorWatch{poke: newPoke(), all: true}
+	return w, watch(h, h.drivers, id, w)
 }
 
 // watchApp wakes the poke when the application or one of its executors changes.

@@ -58,7 +58,7 @@ func (s *driverSession) serve(ctx context.Context) error {
 	case a.State.Terminal():
 		return s.stream.Send(model.DriverDown{Ended: &model.DriverEnded{State: a.State, Reason: a.Reason}})
 	}
-	wake, unwatch := s.l.m.hub.watchApp(s.hello.App)
+	watch, unwatch := s.l.m.hub.watchExecutors(s.hello.App)
 	defer unwatch()
 	unseat := s.l.seatDriver(s.hello.App, s.hello.Addr, s.cancel) //nolint:contextcheck // the pursuit outlives the session, on purpose
 	defer unseat()
@@ -70,7 +70,7 @@ func (s *driverSession) serve(ctx context.Context) error {
 		return guard(s.l.log, "committing a driver's confirmations", func() error { return s.confirmLoop(gctx) })
 	})
 	g.Go(func() error {
-		return s.l.detached(gctx, "comparing a driver's executors", func(ctx context.Context) error { return s.syncLoop(ctx, wake) })
+		return s.l.detached(gctx, "comparing a driver's executors", func(ctx context.Context) error { return s.syncLoop(ctx, watch) })
 	})
 	err := g.Wait()
 	if errors.Is(err, errAppOver) {
@@ -150,27 +150,32 @@ func (s *driverSession) confirm(ctx context.Context, ids []model.ExecutorID) err
 // errAppOver ends a session whose driver has been told that it is over.
 var errAppOver = errors.New("the application has ended")
 
-// syncLoop is the only sender: first the whole list, then what changed. It ends
-// with errAppOver.
-func (s *driverSession) syncLoop(ctx context.Context, wake poke) error {
+// syncLoop is the only sender: first the whole list, then what changed: on a
+// wake-up it looks at the executors that have, once a second at every one. It
+// ends with errAppOver.
+func (s *driverSession) syncLoop(ctx context.Context, watch *executorWatch) error {
+	touched, _ := watch.drain(nil) // before the view: it has all of it
 	v := s.l.m.fsm.View()
-	all := &model.DriverExecutors{Index: v.Index(), BeatMilli: s.l.m.cfg.WorkerBeat.Milliseconds()}
+	list := &model.DriverExecutors{Index: v.Index(), BeatMilli: s.l.m.cfg.WorkerBeat.Milliseconds()}
 	v.Executors(s.hello.App, func(e *model.Executor) bool {
 		s.sent[e.ID] = e.ChangeIndex
-		all.Executors = append(all.Executors, driverExecutor(v, e))
+		list.Executors = append(list.Executors, driverExecutor(v, e))
 		return true
 	})
-	if err := s.stream.Send(model.DriverDown{Executors: all}); err != nil {
+	if err := s.stream.Send(model.DriverDown{Executors: list}); err != nil {
 		return err
 	}
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
+	var all, ticked bool
 	for {
-		if done, err := s.sync(); err != nil {
+		touched, all = watch.drain(touched) // before the view, again
+		if done, err := s.sync(touched, all || ticked); err != nil {
 			return err
 		} else if done {
 			return errAppOver
 		}
+		ticked = false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -178,32 +183,68 @@ func (s *driverSession) syncLoop(ctx context.Context, wake poke) error {
 			if err := s.stream.Send(d); err != nil {
 				return err
 			}
-		case <-wake:
+		case <-watch.poke:
 		case <-tick.C:
+			ticked = true
 		}
 	}
 }
 
-// sync sends every change that the driver has not been told; done is true once
-// the application has ended and the driver knows it.
-func (s *driverSession) sync() (done bool, err error) {
-	v := s.l.m.fsm.View()
-	var changes []model.DriverExecutor
+// everything compares each executor of the application with what the driver was
+// told, and returns what it was not.
+func (s *driverSession) everything(v *fsm.View) (changes []model.DriverExecutor) {
 	unfinished := make(map[model.ExecutorID]struct{})
 	v.Executors(s.hello.App, func(e *model.Executor) bool {
 		unfinished[e.ID] = struct{}{}
-		if at, ok := s.sent[e.ID]; !ok || at < e.ChangeIndex {
-			s.sent[e.ID] = e.ChangeIndex
-			changes = append(changes, driverExecutor(v, e))
-		}
+		changes = s.look(v, e, changes)
 		return true
 	})
 	for id := range s.sent {
-		if _, ok := unfinished[id]; ok {
-			continue
+		if _, ok := unfinished[id]; !ok {
+			changes = s.ended(v, id, changes)
 		}
-		delete(s.sent, id)
-		changes = append(changes, endedExecutor(v, model.ExecutorRef{App: s.hello.App, Executor: id}))
+	}
+	return changes
+}
+
+// some is everything for the named executors.
+func (s *driverSession) some(v *fsm.View, refs []model.ExecutorRef) (changes []model.DriverExecutor) {
+	for _, ref := range refs {
+		if e, ok := v.Executor(ref); ok && !e.State.Terminal() {
+			changes = s.look(v, e, changes)
+		} else if _, told := s.sent[ref.Executor]; told {
+			changes = s.ended(v, ref.Executor, changes)
+		}
+	}
+	return changes
+}
+
+// look adds an unfinished executor to changes if it has changed since the driver
+// was told of it.
+func (s *driverSession) look(v *fsm.View, e *model.Executor, changes []model.DriverExecutor) []model.DriverExecutor {
+	if at, ok := s.sent[e.ID]; ok && at >= e.ChangeIndex {
+		return changes
+	}
+	s.sent[e.ID] = e.ChangeIndex
+	return append(changes, driverExecutor(v, e))
+}
+
+// ended adds an executor to changes that the driver takes for unfinished.
+func (s *driverSession) ended(v *fsm.View, id model.ExecutorID, changes []model.DriverExecutor) []model.DriverExecutor {
+	delete(s.sent, id)
+	return append(changes, endedExecutor(v, model.ExecutorRef{App: s.hello.App, Executor: id}))
+}
+
+// sync sends every change that the driver has not been told, of the touched
+// executors or of all; done is true once the application has ended and the driver
+// knows it.
+func (s *driverSession) sync(touched []model.ExecutorRef, all bool) (done bool, err error) {
+	v := s.l.m.fsm.View()
+	var changes []model.DriverExecutor
+	if all {
+		changes = s.everything(v)
+	} else {
+		changes = s.some(v, touched)
 	}
 	for i := range changes {
 		if err := s.stream.Send(model.DriverDown{Change: &changes[i]}); err != nil {

@@ -112,3 +112,30 @@ func TestThePlannerIsToldWhatChangedInOrder(t *testing.T) {
 		t.Errorf("told twice: %+v", got)
 	}
 }
+
+func TestADriverSessionIsToldWhichOfItsExecutorsChanged(t *testing.T) {
+	h := newHub()
+	const app = model.AppID("app-20261130061500-0001")
+	w, unwatch := h.watchExecutors(app)
+	defer unwatch()
+	if _, all := w.drain(nil); !all {
+		t.Error("a new watch does not begin with everything")
+	}
+	h.publish(7, []fsm.Change{
+		{Kind: fsm.ChangeExecutor, App: app, Executor: 3, Worker: "worker-a"},
+		{Kind: fsm.ChangeExecutor, App: "app-20261130061500-0002", Executor: 4, Worker: "worker-a"},
+	})
+	<-w.poke
+	if refs, all := w.drain(nil); all || len(refs) != 1 || refs[0] != (model.ExecutorRef{App: app, Executor: 3}) {
+		t.Errorf("got %v, all %v", refs, all)
+	}
+	h.publish(8, []fsm.Change{{Kind: fsm.ChangeApp, App: app}})
+	<-w.poke
+	if refs, all := w.drain(nil); all || len(refs) != 0 {
+		t.Errorf("a change of the application's record named %v, all %v", refs, all)
+	}
+	h.publish(9, nil)
+	if _, all := w.drain(nil); !all {
+		t.Error("a restored snapshot did not stand for everything")
+	}
+}
