@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func (p *registering) start(parallel, n int) error {
 		wg.Go(func() {
 			for id := next.Add(1) - 1; id < int64(n); id = next.Add(1) - 1 {
 				cmd := exec.Command(p.binary) //nolint:gosec,noctx // the caller's program, which end ends
-				cmd.Env = append(p.env[:len(p.env):len(p.env)], "HEARTH_EXECUTOR_ID="+strconv.FormatInt(id, 10))
+				cmd.Env = append(slices.Clip(p.env), "HEARTH_EXECUTOR_ID="+strconv.FormatInt(id, 10))
 				err := cmd.Start()
 				p.mu.Lock()
 				if err != nil {
