@@ -2,6 +2,8 @@ package raftnode
 
 import (
 	"math/rand"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +17,20 @@ import (
 )
 
 // wire is a pipeline that notes what is sent and never answers.
-type wire struct{ sent []raft.AppendEntriesRequest }
+type wire struct {
+	mu   sync.Mutex
+	sent []raft.AppendEntriesRequest
+}
+
+func (w *wire) all() []raft.AppendEntriesRequest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.sent)
+}
 
 func (w *wire) AppendEntries(m *raft.AppendEntriesRequest, answer *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.sent = append(w.sent, *m)
 	return repeated{m: m, answer: answer}, nil
 }
@@ -57,14 +70,14 @@ func spoken(t *testing.T, speak func(s *speech)) []raft.AppendEntriesRequest {
 		if err := s.p.Close(); err != nil {
 			t.Error(err)
 		}
-		before := len(w.sent)
+		before := len(w.all())
 		n.committed(LogEnd{100, 3}) // nobody hears it
 		time.Sleep(time.Minute)
-		if len(n.open) != 0 || len(w.sent) != before {
-			t.Errorf("a closed pipeline: %d are open, %d messages went out", len(n.open), len(w.sent)-before)
+		if after := len(w.all()); len(n.open) != 0 || after != before {
+			t.Errorf("a closed pipeline: %d are open, %d messages went out", len(n.open), after-before)
 		}
 	})
-	return w.sent
+	return w.all()
 }
 
 // line is what a message says.
