@@ -201,6 +201,24 @@ func (v *View) CheckInvariants() error { return v.s.checkInvariants() }
 // those at that tick, which should be at least Tick().
 func (v *View) At(tick int64) *Scheduling { return &Scheduling{s: v.s, tick: tick} }
 
+// MayFallDue reports whether Due or OvertimeDrivers may list something at a later
+// tick although nothing changes until then.
+func (v *View) MayFallDue() bool {
+	may := false
+	v.ActiveApps(func(a *model.App) bool {
+		may = a.Spec.MaxRuntimeMilli > 0 || len(a.Excluded) > 0 || len(a.Failures) > 0
+		return !may
+	})
+	if may {
+		return true
+	}
+	v.ActiveDrivers(func(d *model.Driver) bool {
+		may = d.Spec.MaxRuntimeMilli > 0
+		return !may
+	})
+	return may
+}
+
 // Due lists the applications that a SettleApps command would change at this
 // tick: a run-time limit has passed, an exclusion or a failure no longer
 // counts. It costs time in proportion to the active applications and, for

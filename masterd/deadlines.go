@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -15,7 +14,8 @@ import (
 // runDeadlines gives every state that must pass a way out: executors that are
 // not acknowledged, do not come up, or do not end, and applications and drivers
 // that run longer than they may. Of the executors it looks once a second at those which
-// are in such a state, not at all of them.
+// are in such a state, not at all of them; while there is none, and no application
+// or driver can fall due, it waits for a change.
 func (l *leadership) runDeadlines(ctx context.Context) error {
 	touched, unwatch := l.m.hub.watchTouched()
 	defer unwatch()
@@ -24,22 +24,19 @@ func (l *leadership) runDeadlines(ctx context.Context) error {
 		since:   l.m.node.ClusterTick(),
 		passing: make(map[model.ExecutorRef]int64),
 	}
-	tick := time.NewTicker(loopTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	pace, unpace := l.m.hub.newPace()
+	defer unpace()
+	restless := true
+	for pace.next(ctx, restless) {
 		d.take(touched)
-		if err := d.check(ctx); err != nil {
-			if ctx.Err() != nil || errors.Is(err, model.ErrOutcomeUnknown) || errors.Is(err, model.ErrUnavailable) {
-				continue
-			}
+		v := l.m.fsm.View()
+		err := d.check(ctx, v)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, model.ErrOutcomeUnknown) && !errors.Is(err, model.ErrUnavailable) {
 			return err
 		}
+		restless = err != nil || len(d.passing) > 0 || v.MayFallDue()
 	}
+	return nil
 }
 
 // deadlines is owned by the goroutine of runDeadlines.
@@ -95,8 +92,7 @@ func (d *deadlines) waits(v *fsm.View, e *model.Executor) bool {
 	return ok && spec.Disconnect.Singleton() && d.l.withoutSession(e.Worker)
 }
 
-func (d *deadlines) check(ctx context.Context) error {
-	v := d.l.m.fsm.View()
+func (d *deadlines) check(ctx context.Context, v *fsm.View) error {
 	now := d.l.m.node.ClusterTick()
 	var cmds []*replogv1.Command
 	var expired []expiry

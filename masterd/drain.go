@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hearthd/hearth/fsm"
 	"github.com/hearthd/hearth/model"
@@ -18,17 +17,16 @@ import (
 // runDrains ends what drained workers need not run any more: copies of a command
 // that are replaced, and after the deadline all that is left (ADR 0036). Which
 // worker is drained, and which executor leaves, is in the state; so a new leader
-// goes on where the old one was.
+// goes on where the old one was. While no drained worker runs anything it waits for
+// a change.
 func (l *leadership) runDrains(ctx context.Context) error {
-	tick := time.NewTicker(loopTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		cmds := l.drainOrders(l.m.fsm.View(), l.m.node.ClusterTick())
+	pace, unpace := l.m.hub.newPace()
+	defer unpace()
+	restless := true
+	for pace.next(ctx, restless) {
+		v := l.m.fsm.View()
+		restless = drainsRunning(v)
+		cmds := l.drainOrders(v, l.m.node.ClusterTick())
 		if len(cmds) == 0 {
 			continue
 		}
@@ -39,6 +37,22 @@ func (l *leadership) runDrains(ctx context.Context) error {
 			return fmt.Errorf("end executors on drained workers: %w", err)
 		}
 	}
+	return nil
+}
+
+// drainsRunning reports whether a worker that is out of service runs anything.
+func drainsRunning(v *fsm.View) bool {
+	running := false
+	v.Workers(func(w *model.Worker) bool {
+		if w.Drain != nil && !w.State.Gone() {
+			v.WorkerExecutors(w.ID, func(*model.Executor) bool {
+				running = true
+				return false
+			})
+		}
+		return !running
+	})
+	return running
 }
 
 // drainOrders lists what is to be ended now.

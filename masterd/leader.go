@@ -166,6 +166,7 @@ type leadership struct {
 	drivers  map[model.AppID]*driverSeat
 	fallen   departures[model.WorkerID]
 	departed departures[model.AppID]
+	seatedAt uint64 // index of the view whose workers and drivers have seats
 
 	sessions sync.WaitGroup // of both kinds; joined before the scope returns
 	closing  bool           // no new session may start

@@ -138,15 +138,18 @@ func (d verdict) says(state model.WorkerState, format string, args ...any) (verd
 }
 
 // judgeWorkers returns the changes to commit. Only a thorough look at all of
-// them looks at those that answer.
+// them looks at those that answer, and gives seats to who has come since the
+// last one.
 func (l *leadership) judgeWorkers(all bool) []verdict {
 	v := l.m.fsm.View()
 	now, tick := l.clock.now(), l.m.node.ClusterTick()
 	var out []verdict
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all {
+	if all && l.seatedAt != v.Index() {
 		l.seatNewWorkersLocked(v)
+		l.seatNewDriversLocked(v)
+		l.seatedAt = v.Index()
 	}
 	for id, s := range l.workers {
 		if !all && s.session != nil && now-s.answered <= l.m.cfg.WorkerTimeout {

@@ -30,7 +30,6 @@ func (l *leadership) judgeDrivers() []lostDriver {
 	var out []lostDriver
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seatNewDriversLocked(v)
 	for app, s := range l.drivers {
 		if s.session != nil && now-s.answered <= timeout {
 			continue

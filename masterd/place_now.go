@@ -81,6 +81,7 @@ func (p *planner) foresee(cmd *replogv1.Command) (guess model.AppID, at uint64, 
 // planned again.
 func (p *planner) forget(guess model.AppID) {
 	p.index.Forget(guess)
+	p.readAt = 0
 	p.changes.wake()
 }
 

@@ -77,6 +77,13 @@ func (q *quarantine) holds(id model.AppID, now time.Time) bool {
 	return e != nil && now.Before(e.until)
 }
 
+// any reports whether an application is in quarantine, or was a moment ago.
+func (q *quarantine) any() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.apps) > 0
+}
+
 // notes returns the reasons by application, and lets go those that have been
 // looked at again without a failure.
 func (q *quarantine) notes(now time.Time) map[model.AppID]string {
@@ -182,28 +189,28 @@ func (v *shieldedView) held(id model.AppID) bool {
 
 // runQuarantine commits why applications are left alone, and that they are not
 // any more. What an earlier leader wrote is taken back if this one has looked at
-// the application without a failure.
+// the application without a failure. While none is left alone it waits for a change.
 func (l *leadership) runQuarantine(ctx context.Context) error {
-	tick := time.NewTicker(loopTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-l.quarantine.changed:
-		}
-		err := l.commitNotes(ctx)
+	pace, unpace := l.m.hub.newPace()
+	defer unpace()
+	pace.urgent = l.quarantine.changed
+	restless := true
+	for pace.next(ctx, restless) {
+		wrote, err := l.commitNotes(ctx)
 		if errors.Is(err, model.ErrNotLeader) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("could not note which applications are left alone", "err", err)
 		}
+		restless = wrote || err != nil || l.quarantine.any()
 	}
+	return nil
 }
 
-func (l *leadership) commitNotes(ctx context.Context) error {
+// commitNotes brings the reasons in the state in line; wrote says whether there
+// was anything to do.
+func (l *leadership) commitNotes(ctx context.Context) (wrote bool, err error) {
 	notes := l.quarantine.notes(time.Now())
 	var cmds []*replogv1.Command
 	l.m.fsm.View().ActiveApps(func(a *model.App) bool {
@@ -213,10 +220,10 @@ func (l *leadership) commitNotes(ctx context.Context) error {
 		return len(cmds) < maxVerdictsCmd
 	})
 	if len(cmds) == 0 {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
-	_, err := l.m.node.ProposeAll(ctx, cmds)
-	return err
+	_, err = l.m.node.ProposeAll(ctx, cmds)
+	return true, err
 }

@@ -157,6 +157,8 @@ type simWorker struct {
 	grpc   string
 	serf   string
 	lis    []net.Listener
+	apps   []model.AppID          // that its Hello names
+	got    func(model.WorkerDown) // is told what the leader says; nil = nobody is
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -197,7 +199,7 @@ func (w *simWorker) connect() {
 		w.c.t.Fatal(err)
 	}
 	err = s.Send(model.WorkerUp{Hello: &model.WorkerHello{
-		Worker: w.id, Incarnation: 1, BootID: "boot",
+		Worker: w.id, Incarnation: 1, BootID: "boot", Apps: w.apps,
 		Offer: model.Offer{Hostname: string(w.id), GRPCAddr: w.grpc, SerfAddr: w.serf, Cores: 8, MemoryMiB: 8192},
 	}})
 	if err != nil {
@@ -209,8 +211,12 @@ func (w *simWorker) connect() {
 	}
 	w.ended.Go(func() {
 		for {
-			if _, err := s.Recv(); err != nil {
+			d, err := s.Recv()
+			if err != nil {
 				return
+			}
+			if w.got != nil {
+				w.got(d)
 			}
 		}
 	})

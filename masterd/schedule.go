@@ -31,13 +31,15 @@ type planner struct {
 	// clock; 0 = not known to.
 	wakeAt int64
 	read   time.Time     // when everything was last read
+	readAt uint64        // the index of that view, if it was a pass; 0 = look at everything soon
 	took   time.Duration // to plan, in the last pass
 }
 
-// runScheduler plans whenever something changed and at least once a second,
-// and commits what it planned. A pass that places nothing writes nothing. A
-// pass looks at what changed since the one before; once a second, and when a
-// flag changes by time, at everything. After a pass the loop rests for as long
+// runScheduler plans whenever something changed and commits what it planned. A
+// pass that places nothing writes nothing. A pass looks at what changed since the
+// one before; a second later, and when a flag changes by time, it looks at
+// everything. While nothing changes any more and nothing is kept from placements
+// for a time, there is no pass, except after restLook, for safety. After a pass the loop rests for as long
 // as the planning took: what changes meanwhile is planned together, and the
 // scheduler leaves the leader half a core at least.
 func (l *leadership) runScheduler(ctx context.Context) error {
@@ -87,7 +89,7 @@ func (p *planner) changed(view *fsm.Scheduling, now int64, what scheduler.Change
 }
 
 // pass makes one plan and proposes it. It returns how long until the next one
-// if nothing changes, at most a tick. Not knowing what became of a proposal is
+// if nothing changes, at most restLook. Not knowing what became of a proposal is
 // no fault: the next pass reads the view again.
 func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 	select {
@@ -99,15 +101,24 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 	l := p.l
 	what := p.changes.drain() // before the view: it has all of it
 	now := l.m.node.ClusterTick()
-	view := l.m.fsm.View().At(now)
+	state := l.m.fsm.View()
+	view := state.At(now)
 	began := time.Now()
-	plan, err := p.plan(view, p.changed(view, now, what))
+	what = p.changed(view, now, what)
+	if what.All {
+		p.readAt = state.Index()
+	}
+	blocked := l.anyBlocked() // before the plan: what ends meanwhile is not missed
+	plan, err := p.plan(view, what)
 	p.took = time.Since(began)
 	l.m.metrics.activity.Planned(p.took)
 	if err != nil {
 		return 0, err
 	}
 	next := loopTick
+	if p.readAt == state.Index() && !blocked && !l.quarantine.any() {
+		next = restLook
+	}
 	if p.wakeAt > now {
 		next = min(next, time.Duration(p.wakeAt-now)*time.Millisecond)
 	}
@@ -124,6 +135,7 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 	cmds := append(driverPlacements(plan.Drivers), placements(plan.Executors)...)
 	pctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
+	p.readAt = 0
 	results, err := l.m.node.ProposeAll(pctx, cmds)
 	if err != nil {
 		if errors.Is(err, model.ErrOutcomeUnknown) || errors.Is(err, model.ErrUnavailable) || ctx.Err() != nil {

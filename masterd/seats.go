@@ -2,6 +2,8 @@ package masterd
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hearthd/hearth/fsm"
@@ -215,6 +217,15 @@ func (l *leadership) workerBlocked(id model.WorkerID) bool {
 	defer l.mu.Unlock()
 	s := l.workers[id]
 	return s == nil || s.session == nil || s.stopping || l.silentLocked(s) || time.Now().Before(s.shunned)
+}
+
+// anyBlocked reports whether workerBlocked holds for a worker that has a seat. Of
+// some of what ends that nobody is told.
+func (l *leadership) anyBlocked() bool {
+	l.mu.Lock()
+	ids := slices.Collect(maps.Keys(l.workers))
+	l.mu.Unlock()
+	return slices.ContainsFunc(ids, l.workerBlocked)
 }
 
 // withoutSession reports whether the worker has no session with this leader.

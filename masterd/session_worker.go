@@ -41,7 +41,8 @@ func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSess
 
 // workerSession is the leader's end of one session. Orders are level-triggered:
 // the session compares what the view says of this worker with what it has sent.
-// launched, killed, apps, open and here belong to the goroutine of syncLoop.
+// launched, killed, apps, open, here and unsettled belong to the goroutine of
+// syncLoop.
 type workerSession struct {
 	l       *leadership
 	stream  rpc.WorkerSessionStream
@@ -60,6 +61,9 @@ type workerSession struct {
 	// counts them by application.
 	open map[model.ExecutorRef]struct{}
 	here map[model.AppID]int
+	// unsettled: an order may have to be repeated, or an application may end
+	// that has nothing here any more.
+	unsettled bool
 }
 
 func (s *workerSession) serve(ctx context.Context) error {
@@ -246,20 +250,30 @@ func (s *workerSession) killStrangers(ctx context.Context, reports []model.Execu
 	return nil
 }
 
-// syncLoop compares on each wake-up and at least once a second: on a wake-up
-// the executors that changed, once a second every one.
+// syncLoop compares on each wake-up, and once a second while something is
+// unsettled, else after restLook: on a wake-up the executors that changed,
+// otherwise every one.
 func (s *workerSession) syncLoop(ctx context.Context, watch *executorWatch) error {
 	if err := s.killStrangers(ctx, s.hello.Inventory); err != nil {
 		return err
 	}
-	tick := time.NewTicker(loopTick)
+	tick := time.NewTimer(restLook)
 	defer tick.Stop()
 	var touched []model.ExecutorRef
 	var all, ticked bool
+	var due time.Time // when tick fires
 	for {
 		touched, all = watch.drain(touched) // before the view: it has all of it
 		if err := s.sync(ctx, touched, all || ticked); err != nil {
 			return err
+		}
+		if now := time.Now(); ticked || due.IsZero() || s.unsettled && due.Sub(now) > loopTick {
+			pause := restLook
+			if s.unsettled {
+				pause = loopTick
+			}
+			tick.Reset(pause)
+			due = now.Add(pause)
 		}
 		ticked = false
 		select {
@@ -315,6 +329,7 @@ type orders struct {
 // application that has had one there.
 func (o *orders) everything() {
 	s := o.s
+	s.unsettled = false
 	clear(s.open)
 	clear(s.here)
 	o.v.WorkerExecutors(s.hello.Worker, func(e *model.Executor) bool {
@@ -363,6 +378,9 @@ func (o *orders) order(e *model.Executor) {
 		s.here[ref.App]++
 		s.apps[ref.App] = struct{}{}
 	}
+	if e.State == model.ExecutorPlaced || e.State == model.ExecutorKilling {
+		s.unsettled = true
+	}
 	s.l.shield(ref.App, "ordering an executor", func() {
 		switch {
 		case e.State == model.ExecutorPlaced && o.worker.State != model.WorkerRestarting && o.now.Sub(s.launched[ref]) >= orderResend:
@@ -384,6 +402,7 @@ func (o *orders) endOf(id model.AppID) {
 		return
 	}
 	if a, ok := o.v.App(id); ok && !a.State.Terminal() || driverActive(o.v, id) {
+		o.s.unsettled = true // nobody tells this session of its end
 		return
 	}
 	delete(o.s.apps, id)
