@@ -66,18 +66,19 @@ func queued(name, queue string, n int) model.AppSpec {
 func TestSimQueuesKeepPriorityWeightAndCapThroughAFailover(t *testing.T) {
 	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		cluster(c, 2, 4)
-		set(t, c, map[string]string{model.SettingQueues: "urgent,priority=10,cap_cores=2;heavy,weight=2;light"})
 		all := c.Submit(testcluster.Sleepers("all", 8))
 		c.Running(all, 8, 10*time.Second)
+		// What is held already counts from then on.
+		set(t, c, map[string]string{model.SettingQueues: "urgent,priority=10,cap_cores=3;heavy,weight=3;light"})
 		light := c.Submit(queued("light", "light", 20))
 		heavy := c.Submit(queued("heavy", "heavy", 20))
 		urgent := c.Submit(queued("urgent", "urgent", 20))
 		stays(c, map[model.AppID]int{all: 8, light: 0, heavy: 0, urgent: 0})
 		c.Kill(all)
-		stays(c, map[model.AppID]int{urgent: 2, heavy: 4, light: 2})
-		set(t, c, map[string]string{model.SettingQueues: "urgent,priority=10,cap_cores=3;heavy,weight=2;light"})
+		stays(c, map[model.AppID]int{urgent: 3, heavy: 4, light: 1}) // without priority 2, 4 and 2; without weight 3, 3 and 2
+		set(t, c, map[string]string{model.SettingQueues: "urgent,priority=10,cap_cores=4;heavy,weight=3;light"})
 		c.Kill(light)
-		stays(c, map[model.AppID]int{urgent: 3, heavy: 5})
+		stays(c, map[model.AppID]int{urgent: 4, heavy: 4})
 	})
 }
 

@@ -74,7 +74,9 @@ func TestSimTotalsOfEachSizeAreAbsoluteAndSurviveAFailover(t *testing.T) {
 		if err := d.RequestExecutors(ctx, driver.ExecutorRequest{Totals: map[int]int{1: 3}}); err != nil {
 			t.Fatal(err)
 		}
-		sizes(c, app, map[int]int{0: 1, 1: 3})
+		third := sizes(c, app, map[int]int{0: 1, 1: 3})
+		kill(third[0][0])
+		sizes(c, app, map[int]int{0: 1, 1: 3}) // the request has not named it: its total is what it was
 		c.RestartMaster(leader)
 		c.Settled(20 * time.Second)
 	})
