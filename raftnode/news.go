@@ -208,11 +208,11 @@ func (r repeated) Response() *raft.AppendEntriesResponse { return r.answer }
 
 // tellCommitted says what is committed, if the library has not said so yet.
 func (p *pipeline) tellCommitted() {
-	entry := p.told.due()
-	if !p.enter() {
+	if !p.enter() { // until then there is no second one that waits
 		return
 	}
 	defer p.leave()
+	entry := p.told.due()
 	m := p.told.message(entry)
 	if m == nil {
 		return

@@ -4,6 +4,7 @@ import (
 	"math/rand"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 // wire is a pipeline that notes what is sent and never answers.
 type wire struct {
+	hold chan struct{} // messages wait until it is closed; nil: they do not
 	mu   sync.Mutex
 	sent []raft.AppendEntriesRequest
 }
@@ -29,6 +31,9 @@ func (w *wire) all() []raft.AppendEntriesRequest {
 }
 
 func (w *wire) AppendEntries(m *raft.AppendEntriesRequest, answer *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if w.hold != nil {
+		<-w.hold
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = append(w.sent, *m)
@@ -185,6 +190,32 @@ func TestWhatIsNotSaidByTheClockIsSent(t *testing.T) {
 		}
 	})
 	wantLines(t, sent, line{LogEnd{4, 2}, 4, 1}, line{LogEnd{5, 3}, 4, 0}, line{LogEnd{5, 3}, 4, 0}, line{LogEnd{5, 3}, 4, 0})
+}
+
+// A follower may take nothing for as long as the time-out of a message.
+func TestNewsForAFollowerThatTakesNothingDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, w := newNews(), &wire{hold: make(chan struct{})}
+		s := &speech{t: t, news: n, p: newPipeline(w, onDisk, n), prev: LogEnd{4, 2}}
+		var told atomic.Int32
+		s.p.told.tell = func() { told.Add(1); s.p.tellCommitted() }
+		go s.say(4, 5, 6)
+		for range 100 {
+			n.committed(LogEnd{5, 3})
+			time.Sleep(newsAfter)
+		}
+		if got := told.Load(); got != 1 {
+			t.Errorf("%d wait to tell the follower, want 1", got)
+		}
+		n.committed(LogEnd{6, 3})
+		close(w.hold)
+		time.Sleep(2 * newsAfter)
+		wantLines(t, w.all(), line{LogEnd{4, 2}, 4, 2}, line{LogEnd{6, 3}, 6, 0})
+		if err := s.p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // follower is the library's own, and a leader whom a test plays.
