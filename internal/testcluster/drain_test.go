@@ -11,6 +11,7 @@ import (
 	"github.com/hearthd/hearth/internal/testcluster"
 	"github.com/hearthd/hearth/model"
 	"github.com/hearthd/hearth/rpc"
+	"github.com/hearthd/hearth/workerd"
 )
 
 const orderBound = 30 * time.Second
@@ -115,6 +116,27 @@ func TestSimUX08AWorkerOffersWhatItShouldAfterEachStepOfADrain(t *testing.T) {
 		offers(t, c, w, 4)
 		c.AwaitWorkers(3, 10*time.Second)
 		c.Running(app, 6, 10*time.Second)
+	})
+}
+
+// Copies on a drained worker run on while there is no room for others in their place, under the next leader too. As soon as
+// there is, they go, and no fewer run at any moment.
+func TestSimCopiesOnADrainedWorkerRunOnUntilThereIsRoomForOthers(t *testing.T) {
+	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		cluster(c, 2, 4)
+		app := c.Submit(testcluster.Sleepers("full", 8))
+		before := c.Running(app, 8, 10*time.Second)
+		w := c.Worker(0)
+		drain(t, c, w, model.DrainTerms{Reason: "repair"})
+		time.Sleep(5 * time.Second)
+		failover(c)
+		time.Sleep(5 * time.Second)
+		if n, starts := processes(c), c.Starts(); n != 8 || starts != 8 {
+			t.Fatalf("%d processes run and %d were started, want the same 8: %v", n, starts, before)
+		}
+		c.StartWorkerOn("w3", workerd.Config{Cores: 4, MemoryMiB: 16384})
+		emptied(t, c, w, 8, 30*time.Second)
+		c.Running(app, 8, 10*time.Second)
 	})
 }
 

@@ -215,6 +215,9 @@ func TestSimSC15WhatFailsAgainAndAgainDoesNotFloodTheLog(t *testing.T) {
 		if c.Starts() < 4*apps {
 			t.Errorf("%d processes were started, want at least %d: nothing was tried again", c.Starts(), 4*apps)
 		}
+		if most := 7 * apps; c.Starts() > most { // pauses of 1, 2, 4, 8 and 16 s leave room for six
+			t.Errorf("%d processes were started, want at most %d: there are no pauses", c.Starts(), most)
+		}
 	})
 }
 
