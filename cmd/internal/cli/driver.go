@@ -242,7 +242,7 @@ func (f *logFlags) printDriver(ctx context.Context, c *session, s Streams, id st
 	name, number, single := strings.Cut(id, "/")
 	v, err := c.Driver(ctx, name)
 	if err != nil {
-		return err
+		return unanswered(err)
 	}
 	ref := v.ID.Ref(v.Attempt)
 	if single {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,7 +62,12 @@ func (f *logFlags) run(s Streams, printed func(ctx context.Context, c *session, 
 		}
 		ctx, cancel := limited(cmd)
 		defer cancel()
-		return printed(ctx, c, s, args[0])
+		err = printed(ctx, c, s, args[0])
+		var coded *codedError
+		if f.follow && !errors.As(err, &coded) && errors.Is(err, context.DeadlineExceeded) {
+			return &codedError{code: exitTimeout, err: fmt.Errorf("%s has not ended within %s", args[0], f.cluster.timeout)}
+		}
+		return err
 	}
 }
 
@@ -75,7 +81,7 @@ func (f *logFlags) print(ctx context.Context, c *session, s Streams, id string) 
 	app, number, single := strings.Cut(id, "/")
 	v, err := c.App(ctx, rpc.AppRequest{ID: app})
 	if err != nil {
-		return err
+		return unanswered(err)
 	}
 	if single {
 		ref, err := model.ParseExecutorRef(string(v.ID) + "/" + number)
