@@ -163,10 +163,9 @@ func (t *told) message(entry LogEnd) *raft.AppendEntriesRequest {
 	if entry.Term == 0 || entry.Term != t.said.Term || entry.Index > t.sent.Index || entry.Index <= t.commit {
 		return nil
 	}
-	return &raft.AppendEntriesRequest{
-		RPCHeader: t.said.RPCHeader, Leader: t.said.Leader, Term: entry.Term,
-		PrevLogEntry: entry.Index, PrevLogTerm: entry.Term, LeaderCommitIndex: entry.Index,
-	}
+	m := t.said // its sender and term
+	m.PrevLogEntry, m.PrevLogTerm, m.LeaderCommitIndex = entry.Index, entry.Term, entry.Index
+	return &m
 }
 
 // AppendEntries implements raft.AppendPipeline. A message that says nothing new

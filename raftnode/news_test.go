@@ -265,7 +265,7 @@ func withFollower(t *testing.T, test func(f *follower)) {
 // says builds a message of the leader of a term; its entries are of that term.
 func (f *follower) says(term uint64, prev LogEnd, commit uint64, entries ...uint64) *raft.AppendEntriesRequest {
 	m := &raft.AppendEntriesRequest{
-		RPCHeader: f.leader.header(), Leader: []byte("m1"), Term: term,
+		RPCHeader: f.leader.header(), Term: term,
 		PrevLogEntry: prev.Index, PrevLogTerm: prev.Term, LeaderCommitIndex: commit,
 	}
 	m.ID, m.Addr = []byte("m1"), []byte("m1"+raftPort)
