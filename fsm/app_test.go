@@ -149,6 +149,9 @@ func TestAnApplicationThatRunsTooLongFails(t *testing.T) {
 	if got := w.app(app).State; got != model.AppRunning {
 		t.Fatalf("at the limit it is %s, want RUNNING", got)
 	}
+	if !w.v().MayFallDue() {
+		t.Error("nothing may fall due, although it has a limit")
+	}
 	w.after(1)
 	if due := w.v().Due(w.tick); len(due) != 1 || due[0] != app {
 		t.Errorf("due = %v, want the application", due)

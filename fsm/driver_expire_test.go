@@ -52,6 +52,9 @@ func TestADriverThatRunsForLongerThanItMayIsEnded(t *testing.T) {
 		w.after(59_000)
 		w.must(expireDrivers(id)) // the leader was early, as one whose clock runs ahead
 		w.driverIs(id, model.DriverRunning, 1)
+		if !w.v().MayFallDue() {
+			t.Error("nothing may fall due, although it has a limit")
+		}
 		w.after(1_001)
 		if due := w.v().OvertimeDrivers(w.tick); len(due) != 1 || due[0] != id {
 			t.Fatalf("%v are due, want %s", due, id)

@@ -97,6 +97,9 @@ func (r *rig) step() {
 	r.tick += rigStep
 	r.work()
 	if due := r.v().Due(r.tick); len(due) > 0 {
+		if !r.v().MayFallDue() { // then nobody would have looked
+			r.t.Fatalf("%v are due in a view in which nothing may fall due", due)
+		}
 		names := make([]string, 0, len(due))
 		for _, id := range due {
 			names = append(names, string(id))
