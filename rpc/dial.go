@@ -91,7 +91,6 @@ func Dial(addr string, cfg DialConfig) (*Conn, error) {
 		}),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connWindow),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithStatsHandler(sentTracker{}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec()),

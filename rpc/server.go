@@ -88,7 +88,6 @@ func NewServer(cfg ServerConfig, services Services) *Server {
 		grpc.ConnectionTimeout(HandshakeTimeout),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: KeepaliveMinimum, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: KeepaliveInterval, Timeout: KeepaliveTimeout}),
 		grpc.ChainUnaryInterceptor(s.unary),
