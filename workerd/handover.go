@@ -114,7 +114,7 @@ func (a *agent) advance(now time.Time) {
 		a.table.handOver()
 		a.job(func(ctx context.Context) {
 			err := a.keepAll(ctx, h)
-			_ = a.do(context.WithoutCancel(ctx), func() { a.keptAll(h, err) })
+			_ = a.do(context.WithoutCancel(ctx), func() { a.keptAll(h, err) }) //nolint:contextcheck // jobs outlive whoever asks for them, on purpose
 		})
 	}
 }
