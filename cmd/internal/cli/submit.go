@@ -297,7 +297,10 @@ func endedCode(w io.Writer, v model.AppView) error {
 	if v.State != model.AppFinished {
 		_, _ = fmt.Fprintf(w, "hearth: application %s %s: %s\n", v.ID, v.State, orDash(v.Reason))
 	}
-	if v.State == model.AppFailed && v.ExitCode == 0 { // its driver has named no code
+	switch {
+	case v.State == model.AppKilled: // whatever its driver ended with
+		return exit(exitKilled)
+	case v.State == model.AppFailed && v.ExitCode == 0: // its driver has named no code
 		return exit(exitFault)
 	}
 	return exit(v.ExitCode)
