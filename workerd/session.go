@@ -17,15 +17,19 @@ import (
 	"github.com/hearthd/hearth/rpc"
 )
 
-// Why a session ended, beside what the stream itself says.
+// Why a session ended, beside what the stream itself says, and rehelloError.
 var (
-	errRehello    = errors.New("the leader asks for a new Hello")
 	errUnanswered = errors.New("the leader has not answered in time")
 	errSuspect    = errors.New("the leader is silent and gossip calls it failed")
 	errUnexpected = errors.New("unexpected message")
 	errEnded      = errors.New("the leader ended the session")
 	errAnew       = errors.New("the worker begins another session")
 )
+
+// rehelloError ends a session in which the leader asked for a new Hello.
+type rehelloError struct{ asked *model.Rehello }
+
+func (e *rehelloError) Error() string { return "the leader asks for a new Hello: " + e.asked.Reason }
 
 // sessionOwner is the agent as its session sees it. All methods may block until the agent has time,
 // or ctx ends.
@@ -118,7 +122,16 @@ func (s *sessions) run(ctx context.Context) {
 		} else {
 			begun := time.Now()
 			welcomed, err := s.attempt(ctx, addr)
-			s.after(ctx, addr, welcomed, time.Since(begun), err)
+			lived := time.Since(begun)
+			// The leader ends the stream behind this word. It is obeyed here, where that end
+			// cannot overtake it: an agent with no time just now would not hear of it.
+			var rehello *rehelloError
+			if errors.As(err, &rehello) {
+				if refused := s.owner.rehello(ctx, rehello.asked); refused != nil {
+					err = refused
+				}
+			}
+			s.after(ctx, addr, welcomed, lived, err)
 		}
 		if s.finder.Wait(ctx) != nil {
 			return
@@ -131,7 +144,8 @@ func (s *sessions) after(ctx context.Context, addr string, welcomed bool, lived 
 	if ctx.Err() != nil {
 		return
 	}
-	again := errors.Is(err, errRehello) || errors.Is(err, errAnew)
+	var rehello *rehelloError
+	again := errors.As(err, &rehello) || errors.Is(err, errAnew)
 	switch {
 	case errors.Is(err, errAnew):
 		s.log.Info("beginning another session", "leader", addr)
@@ -255,19 +269,12 @@ func (s *sessions) first(ctx context.Context, down <-chan model.WorkerDown) (*mo
 		case d.Welcome != nil:
 			return d.Welcome, nil
 		case d.Rehello != nil:
-			return nil, s.rehello(ctx, d.Rehello)
+			return nil, &rehelloError{d.Rehello}
 		}
 		return nil, fmt.Errorf("answer to Hello: %w", errUnexpected)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-func (s *sessions) rehello(ctx context.Context, r *model.Rehello) error {
-	if err := s.owner.rehello(ctx, r); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s", errRehello, r.Reason)
 }
 
 // why returns the reason for which the session has ended after a Send failed with err: reading the
@@ -366,7 +373,7 @@ func (l *live) received(ctx context.Context, d model.WorkerDown) error {
 		}
 		return nil
 	case d.Rehello != nil:
-		return l.rehello(ctx, d.Rehello)
+		return &rehelloError{d.Rehello}
 	case d.Welcome != nil:
 		return fmt.Errorf("second Welcome: %w", errUnexpected)
 	}
