@@ -290,6 +290,33 @@ func TestAHelloThatIsOlderThanALaterReportLosesNothing(t *testing.T) {
 	}
 }
 
+// Whatever lies between a worker and its leader may lose a report or deliver it late: the word that an executor has
+// ended is not covered by the acknowledgement of a later one.
+func TestAReportThatIsMissingIsNotAcknowledgedByALaterOne(t *testing.T) {
+	m, ctx := startOne(t)
+	c := newClient(t, m)
+	w := newScriptedWorker(t, "worker-a")
+	w.hello(m)
+	w.next("welcome", isWelcome)
+	if _, err := c.RegisterApp(ctx, sleeper("one")); err != nil {
+		t.Fatal(err)
+	}
+	ref := w.next("launch", isLaunch).Launch.Ref
+	w.report(1, running(ref))
+	w.send(model.WorkerUp{Report: &model.WorkerReport{Incarnation: w.inc, Seq: 1}}) // a copy of what is known
+	w.send(model.WorkerUp{Report: &model.WorkerReport{Incarnation: w.inc, Seq: 3}}) // the second is lost
+	for d := range w.down {
+		if d.ReportAck != nil && d.ReportAck.Seq > 1 {
+			t.Fatalf("report %d is acknowledged", d.ReportAck.Seq)
+		}
+	}
+	w.disconnect()
+	w.seq = 3
+	w.hello(m, running(ref))
+	w.next("welcome", isWelcome)
+	w.report(4, running(ref))
+}
+
 func TestAProcessUnknownToTheStateIsKilledByItsOwnOrder(t *testing.T) {
 	m, _ := startOne(t)
 	w := newScriptedWorker(t, "worker-a")

@@ -26,7 +26,7 @@ func (s sessionService) WorkerSession(ctx context.Context, stream rpc.WorkerSess
 			return fmt.Errorf("%w: the first message of a worker session must be a hello", model.ErrInvalid)
 		}
 		ws := &workerSession{
-			l: l, stream: stream, hello: *hello.Hello, cancel: cancel,
+			l: l, stream: stream, hello: *hello.Hello, cancel: cancel, reported: hello.Hello.ReportSeq,
 			out:      make(chan model.WorkerDown, sessionOutbound),
 			reports:  make(chan model.WorkerReport, sessionReports),
 			launched: make(map[model.ExecutorRef]time.Time),
@@ -50,6 +50,9 @@ type workerSession struct {
 	cancel  context.CancelFunc
 	out     chan model.WorkerDown
 	reports chan model.WorkerReport
+	// reported is the sequence of the last report received, or of the last one
+	// before this session. It belongs to recvLoop.
+	reported uint64
 	// orders is held from reading the view until the orders made from it are
 	// in out: the worker ignores an order from an older view than it has seen.
 	orders sync.Mutex
@@ -170,11 +173,7 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 			s.l.answeredWorker(s.hello.Worker, up.Beat.Number)
 			err = s.push(ctx, model.WorkerDown{BeatAck: up.Beat})
 		case up.Report != nil:
-			select {
-			case s.reports <- *up.Report:
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
+			err = s.takeReport(ctx, *up.Report)
 		case up.Leave != nil:
 			err = s.leave(ctx, up.Leave.Reason)
 		case up.Restart != nil:
@@ -189,6 +188,24 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// takeReport hands a report on to be committed. An acknowledgement covers all reports up to its own, so none may be
+// missing or come late: the session ends, and on the next one the worker says again what has not been acknowledged.
+func (s *workerSession) takeReport(ctx context.Context, r model.WorkerReport) error {
+	switch due := s.reported + 1; {
+	case r.Seq < due:
+		return nil // a copy
+	case r.Seq > due:
+		return fmt.Errorf("%w: worker %s: report %d came when %d was due", model.ErrUnavailable, s.hello.Worker, r.Seq, due)
+	}
+	s.reported = r.Seq
+	select {
+	case s.reports <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
