@@ -160,7 +160,7 @@ func TestDriversArePlacedAsTheRulesSay(t *testing.T) {
 		drawDrivers(t, c)
 		opt := drawOptions(t, c)
 		got := NewIndex().Pass(c, Changes{}, opt).Drivers
-		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, naiveKept(c, opt))), showDrivers(got)); diff != "" {
+		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, naiveKept(c))), showDrivers(got)); diff != "" {
 			t.Fatalf("placed (-naive +got):\n%s", diff)
 		}
 	})

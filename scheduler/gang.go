@@ -48,8 +48,7 @@ func (ps *pass) keepFor(a *model.App) bool {
 			continue
 		}
 		total += s.worker.Offer.Cores
-		if !model.HasLabels(s.worker, a.Spec.Require) || len(a.Excluded) > 0 && ps.view.Excluded(a.ID, s.worker.ID) ||
-			ps.opt.WorkerBlocked != nil && ps.opt.WorkerBlocked(s.worker.ID) {
+		if !model.HasLabels(s.worker, a.Spec.Require) || len(a.Excluded) > 0 && ps.view.Excluded(a.ID, s.worker.ID) {
 			continue
 		}
 		empty, free := model.FreeOf(s.worker.Offer, model.Usage{}), pool.free(s)

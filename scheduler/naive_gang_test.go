@@ -11,7 +11,7 @@ import (
 // all workers if they are empty: on the workers that hold most of it now, then
 // have most free cores, then by id, what its executors there need, at most half
 // of all cores.
-func naiveKept(c *cluster, opt Options) keptFor {
+func naiveKept(c *cluster) keptFor {
 	if c.settings.GangAfterMilli == 0 {
 		return keptFor{}
 	}
@@ -46,7 +46,7 @@ func naiveKept(c *cluster, opt Options) keptFor {
 				continue
 			}
 			total += w.Offer.Cores
-			if c.excluded[a.ID][w.ID] || !model.HasLabels(w, a.Spec.Require) || opt.WorkerBlocked != nil && opt.WorkerBlocked(w.ID) {
+			if c.excluded[a.ID][w.ID] || !model.HasLabels(w, a.Spec.Require) {
 				continue
 			}
 			cores, memory, addrs := naiveFree(c, w, nil)

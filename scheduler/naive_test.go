@@ -14,8 +14,8 @@ import (
 // plan itself.
 func naivePlan(c *cluster, opt Options) []model.Placement {
 	n := &naive{c: c, opt: opt, promised: map[string][]model.Placement{}, done: map[naiveTurn]bool{}}
-	n.taken = driversAsPlan(c, naiveDrivers(c, opt, naiveKept(c, opt)))
-	n.kept = naiveKept(c, opt)
+	n.taken = driversAsPlan(c, naiveDrivers(c, opt, naiveKept(c)))
+	n.kept = naiveKept(c)
 	for n.turn() {
 	}
 	return n.plan

@@ -124,7 +124,7 @@ func TestThePlanIsThatOfTheRulesReadOneByOne(t *testing.T) {
 		if diff := cmp.Diff(naivePlan(c, opt), got.Executors, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("plan (-naive +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, naiveKept(c, opt))), showDrivers(got.Drivers)); diff != "" {
+		if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, naiveKept(c))), showDrivers(got.Drivers)); diff != "" {
 			t.Fatalf("drivers (-naive +got):\n%s", diff)
 		}
 	})

@@ -137,6 +137,42 @@ func TestSimCoresAreKeptForAGangThroughAFailover(t *testing.T) {
 	})
 }
 
+// A gang of six waits where there are eight cores. Of what becomes free four are kept for it, which is half of all, and not one
+// more, by whoever leads: the rest goes to who came later. So a gang that is larger than half of a cluster waits for an
+// opportunity, and holds nobody else up for ever.
+func TestSimAtMostHalfOfTheCoresAreKeptForAGangThroughAFailover(t *testing.T) {
+	testcluster.RunSeed(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		cluster(c, 2, 4)
+		set(t, c, map[string]string{model.SettingGangAfter: "1s"})
+		apps := make(map[model.AppID]bool)
+		for i := range 8 {
+			apps[c.Submit(testcluster.Sleepers(fmt.Sprintf("small %d", i), 1))] = true
+		}
+		for id := range apps {
+			c.Running(id, 1, 10*time.Second)
+		}
+		spec := testcluster.Sleepers("gang", 6)
+		spec.MinExecutors = 6
+		gang := c.Submit(spec)
+		time.Sleep(2 * time.Second) // it is due
+		late := c.Submit(testcluster.Sleepers("late", 8))
+		ending(c, c.Worker(0), apps, 3)
+		stays(c, map[model.AppID]int{gang: 0, late: 0})
+		for got := range 2 { // one at a time: six at once would be the opportunity
+			ending(c, c.Worker(1), apps, 1)
+			holds(c, map[model.AppID]int{gang: 0, late: got})
+		}
+		failover(c)
+		ending(c, c.Worker(1), apps, 1)
+		holds(c, map[model.AppID]int{gang: 0, late: 2})
+		ending(c, c.Worker(0), apps, 1)
+		ending(c, c.Worker(1), apps, 1)
+		stays(c, map[model.AppID]int{gang: 0, late: 4})
+		c.Kill(late)
+		stays(c, map[model.AppID]int{gang: 6})
+	})
+}
+
 // Labels say where executors may be and where they had better be, under each leader; and an application ends when its time is
 // up by the clock of the cluster, in which a leader's death takes nothing away and adds nothing.
 func TestSimLabelsAndRunTimesHoldThroughAFailover(t *testing.T) {
