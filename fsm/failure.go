@@ -151,14 +151,16 @@ func stableAt(e *model.Executor, tick int64) int64 {
 // stable one, over those that are still running. A stable run resets the count
 // once, when it becomes stable: an executor that runs for hours must not hide
 // that all others fail.
-func (t *tx) stableSince(a *model.App) int64 {
+func (t *tx) stableSince(a *model.App) int64 { return stableSince(a, t.tick, t.executors.walk) }
+
+func stableSince(a *model.App, tick int64, executors func(prefix []byte, visit func(*model.Executor) bool)) int64 {
 	if len(a.Failures) == 0 {
 		return 0
 	}
 	var since int64
-	t.executors.walk(numKey(a.Number), func(e *model.Executor) bool {
+	executors(numKey(a.Number), func(e *model.Executor) bool {
 		if e.State == model.ExecutorRunning {
-			since = max(since, stableAt(e, t.tick))
+			since = max(since, stableAt(e, tick))
 		}
 		return true
 	})

@@ -91,15 +91,7 @@ func (t *tx) overDriverShare(d *model.Driver) (over bool, cores, most int) {
 	if t.meta.settings.DriverShareMilli == 0 {
 		return false, 0, 0
 	}
-	for _, x := range t.drivers.collect(nil) {
-		cores += driverCores(x)
-	}
-	offered := 0
-	for _, w := range t.workers.collect(nil) {
-		if schedulable(w) {
-			offered += w.Offer.Cores
-		}
-	}
-	most = maxDriverCores(t.meta.settings, offered)
+	now := t.sumsNow()
+	cores, most = now.driverCores, maxDriverCores(t.meta.settings, now.offered)
 	return cores+d.Spec.Cores > most, cores, most
 }

@@ -36,6 +36,7 @@ func (s *state) checkInvariants() error {
 	}
 	c.checkWorkers()
 	c.checkHeld()
+	c.checkBooks()
 	c.checkApps()
 	c.checkExecutors()
 	c.checkDrivers()

@@ -82,16 +82,7 @@ func (v *Scheduling) DriverCores() (cores, most int) {
 	if v.s.meta.settings.DriverShareMilli == 0 {
 		return 0, 0
 	}
-	v.s.drivers.walk(nil, func(d *model.Driver) bool {
-		cores += driverCores(d)
-		return true
-	})
-	offered := 0
-	v.SchedulableWorkers(func(w *model.Worker, _ model.Usage) bool {
-		offered += w.Offer.Cores
-		return true
-	})
-	return cores, maxDriverCores(v.s.meta.settings, offered)
+	return v.s.sums.driverCores, maxDriverCores(v.s.meta.settings, v.s.sums.offered)
 }
 
 // NextWake is the next tick at which a flag changes by time alone; 0 = none.

@@ -53,6 +53,9 @@ type state struct {
 	endedDrivers index[uint64]   // (ended tick, number) -> number
 	byDriver     index[uint64]   // (driver, application) -> application that has not ended
 	seq          uint64          // next order of requests and audit lines
+	// See books.go.
+	dueBook index[struct{}]
+	sums    sums
 }
 
 func newState() *state {
@@ -77,6 +80,7 @@ func newState() *state {
 		reqOrder:  newIndex[string](),
 		refusals:  newIndex[struct{}](),
 		driverReq: newIndex[uint64](), waiting: newIndex[struct{}](), endedDrivers: newIndex[uint64](), byDriver: newIndex[uint64](),
+		dueBook: newIndex[struct{}](),
 	}
 	s.hash = new(hasher).meta(&s.meta)
 	return s

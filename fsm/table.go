@@ -45,6 +45,10 @@ type tableTx[T any] struct {
 	total *Hash
 	clone func(*T) *T
 	hash  func(*T) Hash
+	// book keeps sums over the records: it is called with -1 for one that the
+	// batch takes over to change or remove, and with 1 for what becomes of it;
+	// nil = there are none.
+	book func(rec *T, by int)
 }
 
 // now is the table as the batch has left it, for reading only.
@@ -84,6 +88,9 @@ func (t *tableTx[T]) edit(key []byte) (*T, bool) {
 	own := &entry[T]{rec: t.clone(e.rec), sum: e.sum, fixed: e.fixed, batch: t.batch}
 	t.writer().Set(string(key), own)
 	t.dirty = append(t.dirty, own)
+	if t.book != nil {
+		t.book(e.rec, -1)
+	}
 	return own.rec, true
 }
 
@@ -114,6 +121,8 @@ func (t *tableTx[T]) remove(key []byte) {
 	t.total.sub(e.fixed)
 	if e.batch == t.batch {
 		e.gone = true
+	} else if t.book != nil {
+		t.book(e.rec, -1)
 	}
 }
 
@@ -152,6 +161,9 @@ func (t *tableTx[T]) commit() table[T] {
 		t.total.sub(e.sum)
 		t.total.add(sum)
 		e.sum = sum
+		if t.book != nil {
+			t.book(e.rec, 1)
+		}
 	}
 	return table[T]{tree: &tree[*entry[T]]{m: t.own}, n: t.n}
 }

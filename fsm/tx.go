@@ -53,6 +53,8 @@ type tx struct {
 	refusals                          indexTx[struct{}]
 	driverReq, endedDrivers, byDriver indexTx[uint64]
 	waiting                           indexTx[struct{}]
+	dueBook                           indexTx[struct{}]
+	sums                              sums
 	seq                               uint64
 
 	changes []Change
@@ -60,7 +62,7 @@ type tx struct {
 
 func begin(s *state, index, batch uint64) *tx {
 	t := &tx{
-		base: s, index: index, tick: s.tick, batch: batch, meta: s.meta, hash: s.hash, seq: s.seq,
+		base: s, index: index, tick: s.tick, batch: batch, meta: s.meta, hash: s.hash, seq: s.seq, sums: s.sums,
 		byWorker:  indexTx[struct{}]{base: s.byWorker, n: s.byWorker.n},
 		usage:     indexTx[*model.Usage]{base: s.usage, n: s.usage.n},
 		held:      indexTx[int]{base: s.held, n: s.held.n},
@@ -72,6 +74,7 @@ func begin(s *state, index, batch uint64) *tx {
 		refusals:  indexTx[struct{}]{base: s.refusals, n: s.refusals.n},
 		driverReq: indexTx[uint64]{base: s.driverReq, n: s.driverReq.n}, endedDrivers: indexTx[uint64]{base: s.endedDrivers, n: s.endedDrivers.n},
 		byDriver: indexTx[uint64]{base: s.byDriver, n: s.byDriver.n}, waiting: indexTx[struct{}]{base: s.waiting, n: s.waiting.n},
+		dueBook: indexTx[struct{}]{base: s.dueBook, n: s.dueBook.n},
 	}
 	t.masters = tableTx[model.Master]{base: s.masters, n: s.masters.n, batch: batch, total: &t.hash, clone: (*model.Master).Clone, hash: t.hasher.master}
 	t.workers = tableTx[model.Worker]{base: s.workers, n: s.workers.n, batch: batch, total: &t.hash, clone: cloneWorker, hash: t.hasher.worker}
@@ -81,6 +84,7 @@ func begin(s *state, index, batch uint64) *tx {
 	t.audit = tableTx[model.AuditLine]{base: s.audit, n: s.audit.n, batch: batch, total: &t.hash, hash: t.hasher.auditLine}
 	t.tokens = tableTx[model.Token]{base: s.tokens, n: s.tokens.n, batch: batch, total: &t.hash, clone: (*model.Token).Clone, hash: t.hasher.token}
 	t.drivers = tableTx[model.Driver]{base: s.drivers, n: s.drivers.n, batch: batch, total: &t.hash, clone: (*model.Driver).Clone, hash: t.hasher.driver}
+	t.workers.book, t.apps.book, t.drivers.book = t.bookWorker, t.bookApp, t.bookDriver
 	return t
 }
 
@@ -111,6 +115,8 @@ func (t *tx) commit() *state {
 		ended: t.ended.commit(), idle: t.idle.commit(), gone: t.gone.commit(), reqOrder: t.reqOrder.commit(), refusals: t.refusals.commit(),
 		drivers: t.drivers.commit(), driverReq: t.driverReq.commit(), waiting: t.waiting.commit(), endedDrivers: t.endedDrivers.commit(), byDriver: t.byDriver.commit(),
 	}
+	// Committing the tables has entered what has changed.
+	next.dueBook, next.sums = t.dueBook.commit(), t.sums
 	if t.meta != t.base.meta {
 		t.hash.sub(t.hasher.meta(&t.base.meta))
 		t.hash.add(t.hasher.meta(&t.meta))

@@ -118,16 +118,3 @@ func (v *View) AttemptAt(ref model.ExecutorRef) (*model.Executor, bool) { return
 // process may still run: its worker is silent, and takes it along when it is heard
 // before the next attempt (readopt).
 func (v *View) MayComeBack(d *model.Driver) bool { return mayComeBack(d) }
-
-// OvertimeDrivers lists the drivers that have been there for longer than they may at
-// a point of the cluster clock, and of which nobody has asked the end yet.
-func (v *View) OvertimeDrivers(tick int64) []model.DriverID {
-	var out []model.DriverID
-	v.ActiveDrivers(func(d *model.Driver) bool {
-		if d.State != model.DriverKilling && d.Overtime(tick) {
-			out = append(out, d.ID)
-		}
-		return true
-	})
-	return out
-}
