@@ -158,6 +158,9 @@ type simWorker struct {
 	serf   string
 	lis    []net.Listener
 	apps   []model.AppID          // that its Hello names
+	has    []model.ExecutorReport // its Hello's inventory
+	up     chan model.WorkerUp    // what it says beside beats
+	seq    uint64                 // of its last report
 	got    func(model.WorkerDown) // is told what the leader says; nil = nobody is
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -165,7 +168,7 @@ type simWorker struct {
 
 func newSimWorker(c *simCluster, id string) *simWorker {
 	c.t.Helper()
-	w := &simWorker{c: c, id: model.WorkerID(id)}
+	w := &simWorker{c: c, id: model.WorkerID(id), up: make(chan model.WorkerUp)}
 	for _, port := range []string{"7073", "7074"} { // a dial-back finds its process
 		l, err := c.net.Host(id).Listen(":" + port)
 		if err != nil {
@@ -199,7 +202,7 @@ func (w *simWorker) connect() {
 		w.c.t.Fatal(err)
 	}
 	err = s.Send(model.WorkerUp{Hello: &model.WorkerHello{
-		Worker: w.id, Incarnation: 1, BootID: "boot", Apps: w.apps,
+		Worker: w.id, Incarnation: 1, BootID: "boot", Apps: w.apps, Inventory: w.has, ReportSeq: w.seq,
 		Offer: model.Offer{Hostname: string(w.id), GRPCAddr: w.grpc, SerfAddr: w.serf, Cores: 8, MemoryMiB: 8192},
 	}})
 	if err != nil {
@@ -222,14 +225,25 @@ func (w *simWorker) connect() {
 	})
 	w.ended.Go(func() {
 		defer func() { _ = conn.Close() }()
-		for n := uint64(1); s.Send(model.WorkerUp{Beat: &model.Beat{Number: n}}) == nil; n++ {
+		say := model.WorkerUp{Beat: &model.Beat{Number: 1}}
+		beats := time.NewTicker(time.Second)
+		defer beats.Stop()
+		for n := uint64(2); s.Send(say) == nil; n++ {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(time.Second):
+			case <-beats.C:
+				say = model.WorkerUp{Beat: &model.Beat{Number: n}}
+			case say = <-w.up:
 			}
 		}
 	})
+}
+
+// report says something of executors.
+func (w *simWorker) report(reports ...model.ExecutorReport) {
+	w.seq++
+	w.up <- model.WorkerUp{Report: &model.WorkerReport{Incarnation: 1, Seq: w.seq, Executors: reports}}
 }
 
 func (w *simWorker) stop() {
