@@ -30,6 +30,43 @@ type scriptedWorker struct {
 	mute    bool // it sends no beats
 
 	sending *sync.Mutex
+
+	rhythm *rhythm
+}
+
+// rhythm is what a scriptedWorker knows of its beats.
+type rhythm struct {
+	mu       sync.Mutex
+	sent     map[uint64]time.Time // by number, since Hello
+	answered time.Time            // when the last one was sent that was answered; before that, Hello
+}
+
+func (r *rhythm) hello() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent, r.answered = make(map[uint64]time.Time), time.Now()
+}
+
+func (r *rhythm) sends(beat uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent[beat] = time.Now()
+}
+
+func (r *rhythm) acked(beat uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sent, ok := r.sent[beat]; ok {
+		r.answered = sent
+	}
+}
+
+// silence is for how long the leader can have heard nothing, at most. The time since a session was cut off says less: a
+// busy machine may have sent no beat for a while before.
+func (r *rhythm) silence() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.answered)
 }
 
 func listenLoopback(t *testing.T) net.Listener {
@@ -44,7 +81,7 @@ func listenLoopback(t *testing.T) net.Listener {
 
 func newScriptedWorker(t *testing.T, id string) *scriptedWorker {
 	t.Helper()
-	w := &scriptedWorker{t: t, id: model.WorkerID(id), inc: 1, grpc: listenLoopback(t), serf: listenLoopback(t), sending: new(sync.Mutex)}
+	w := &scriptedWorker{t: t, id: model.WorkerID(id), inc: 1, grpc: listenLoopback(t), serf: listenLoopback(t), sending: new(sync.Mutex), rhythm: new(rhythm)}
 	t.Cleanup(w.disconnect)
 	return w
 }
@@ -64,12 +101,16 @@ func (w *scriptedWorker) hello(leader *testMaster, inventory ...model.ExecutorRe
 	}
 	w.conn, w.session, w.cancel = conn, s, cancel
 	w.down = make(chan model.WorkerDown, 256)
+	w.rhythm.hello()
 	go func(down chan model.WorkerDown) {
 		defer close(down)
 		for {
 			d, err := s.Recv()
 			if err != nil {
 				return
+			}
+			if d.BeatAck != nil {
+				w.rhythm.acked(d.BeatAck.Number)
 			}
 			down <- d
 		}
@@ -97,6 +138,7 @@ func (w *scriptedWorker) beats(ctx context.Context, s rpc.WorkerSessionClient, e
 			return
 		case <-tick.C:
 		}
+		w.rhythm.sends(n)
 		w.sending.Lock()
 		err := s.Send(model.WorkerUp{Beat: &model.Beat{Number: n}})
 		w.sending.Unlock()
