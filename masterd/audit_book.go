@@ -171,12 +171,8 @@ func (m *Master) writeAudit(ctx context.Context) error {
 
 // auditPause waits, and reports whether nothing came meanwhile.
 func (m *Master) auditPause(ctx context.Context, d time.Duration) (quiet bool, err error) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-t.C:
+	if err := sleep(ctx, d); err != nil {
+		return false, err
 	}
 	b := m.access.notes
 	b.mu.Lock()

@@ -91,24 +91,13 @@ func (c *claims) of(claim place) (rpc.ProveReply, bool) {
 // run has claims proved until ctx ends.
 func (c *claims) run(ctx context.Context) error {
 	defer c.work.Wait()
-	tick := time.NewTicker(claimTick)
-	defer tick.Stop()
-	for {
-		next := c.look(ctx)
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-tick.C:
-		case <-timer.C:
-		case <-c.wake:
-		}
-		timer.Stop()
+	for await(ctx, c.look(ctx), c.wake, nil) != byEnd {
 	}
+	return nil
 }
 
-// look begins to prove what is due, and returns when to look again.
+// look begins to prove what is due, and returns when to look again, after claimTick
+// at the latest.
 func (c *claims) look(ctx context.Context) time.Duration {
 	unproved := c.unproved()
 	now := time.Now()

@@ -176,18 +176,3 @@ func (l *leadership) identify(ctx context.Context, addr string) (rpc.WorkerIdent
 	}
 	return rpc.WorkerClient(conn).Identify(ctx)
 }
-
-// sleep waits, or returns the error of a context that ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

@@ -134,12 +134,8 @@ func (m *Master) reportHashes(ctx context.Context) error {
 		case c = <-m.hash.fresh:
 		}
 		for _, wait := range reportDelays() {
-			t := time.NewTimer(wait)
-			select {
-			case <-ctx.Done():
-				t.Stop()
-				return nil
-			case <-t.C:
+			if sleep(ctx, wait) != nil {
+				return nil //nolint:nilerr // ctx has ended, which is how this ends
 			}
 			verdict, err := m.reportHash(ctx, c)
 			if err != nil {

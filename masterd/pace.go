@@ -10,6 +10,57 @@ import (
 // every change wakes it: it bounds what a wake-up that is missed would cost.
 const restLook = 30 * time.Second
 
+// lookAfter is how long a loop of the leader waits for its next look if it is told
+// of no change: a restless one has seen something that passes with time alone.
+func lookAfter(restless bool) time.Duration {
+	if restless {
+		return loopTick
+	}
+	return restLook
+}
+
+// wakeup is why a loop goes on after a wait.
+type wakeup int
+
+const (
+	byEnd wakeup = iota // of its context
+	byTime
+	byFirst // of its two pokes
+	bySecond
+)
+
+// await waits for d, a poke or the end of ctx; a nil poke never comes. A wait that
+// is over takes no poke, so that none is lost, and makes no timer: the race
+// detector bears none of length 0 in virtual time.
+func await(ctx context.Context, d time.Duration, first, second poke) wakeup {
+	if ctx.Err() != nil {
+		return byEnd
+	}
+	if d <= 0 {
+		return byTime
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return byEnd
+	case <-t.C:
+		return byTime
+	case <-first:
+		return byFirst
+	case <-second:
+		return bySecond
+	}
+}
+
+// sleep waits, or returns the error of a context that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if await(ctx, d, nil, nil) == byEnd {
+		return ctx.Err()
+	}
+	return nil
+}
+
 // pace lets a loop look at the moments of a ticker of loopTick, but leaves out
 // those at which it can find nothing new: no entry has changed anything since its
 // last look, and what it saw then does not pass with time alone. So a change is
@@ -33,25 +84,20 @@ func (h *hub) newPace() (*pace, func()) {
 // that is read then.
 func (p *pace) next(ctx context.Context, restless bool) bool {
 	if !restless {
-		rest := time.NewTimer(restLook)
-		defer rest.Stop()
-		select {
-		case <-ctx.Done():
+		switch await(ctx, restLook, p.urgent, p.wake) {
+		case byEnd:
 			return false
-		case <-p.urgent:
+		case byFirst:
 			return true
-		case <-rest.C:
-		case <-p.wake:
+		case byTime, bySecond:
 		}
 	}
-	moment := time.NewTimer(loopTick - time.Since(p.began)%loopTick)
-	defer moment.Stop()
-	select {
-	case <-ctx.Done():
+	switch await(ctx, loopTick-time.Since(p.began)%loopTick, p.urgent, nil) {
+	case byEnd:
 		return false
-	case <-p.urgent:
+	case byFirst:
 		return true
-	case <-moment.C:
+	case byTime, bySecond:
 	}
 	select {
 	case <-p.wake:

@@ -97,3 +97,27 @@ func TestWhatIsUrgentIsLookedAtAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestAWaitThatIsOverTakesNoPokeAndMakesNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		woken := newPoke()
+		woken.wake()
+		for _, d := range []time.Duration{0, -time.Second} {
+			if why := await(t.Context(), d, woken, nil); why != byTime {
+				t.Errorf("a wait of %v ended by %d, want byTime", d, why)
+			}
+		}
+		if len(woken) != 1 {
+			t.Error("the poke is lost")
+		}
+		if why := await(t.Context(), time.Hour, nil, woken); why != bySecond {
+			t.Errorf("woken by %d, want bySecond", why)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		woken.wake()
+		if why := await(ended, 0, woken, nil); why != byEnd {
+			t.Errorf("the end of the context came as %d, want byEnd", why)
+		}
+	})
+}

@@ -107,12 +107,8 @@ func (l *leadership) runLoop(ctx context.Context, name string, loop func(context
 		case restarts >= maxLoopRestarts && l.m.setbacks.mayGiveUp(name, time.Now()):
 			return err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil
+		if sleep(ctx, pause) != nil {
+			return nil //nolint:nilerr // the term is over: that is no failure
 		}
 		pause = min(2*pause, loopPauseMax)
 	}

@@ -39,9 +39,9 @@ type planner struct {
 // pass that places nothing writes nothing. A pass looks at what changed since the
 // one before; a second later, and when a flag changes by time, it looks at
 // everything. While nothing changes any more and nothing is kept from placements
-// for a time, there is no pass, except after restLook, for safety. After a pass the loop rests for as long
-// as the planning took: what changes meanwhile is planned together, and the
-// scheduler leaves the leader half a core at least.
+// for a time, there is no pass, except after restLook, for safety. After a pass
+// the loop rests for as long as the planning took: what changes meanwhile is
+// planned together, and the scheduler leaves the leader half a core at least.
 func (l *leadership) runScheduler(ctx context.Context) error {
 	changes, unwatch := l.m.hub.watchRecords()
 	defer unwatch()
@@ -53,24 +53,8 @@ func (l *leadership) runScheduler(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.took > 0 { // in virtual time it takes none, and the race detector bears no timer that is over at once
-			rest := time.NewTimer(min(p.took, maxPassPause))
-			select {
-			case <-ctx.Done():
-			case <-rest.C:
-			}
-			rest.Stop()
-		}
-		flag := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-		case <-changes.poke:
-		case <-l.schedule:
-		case <-flag.C:
-		}
-		flag.Stop()
-		if ctx.Err() != nil {
-			return nil
+		if sleep(ctx, min(p.took, maxPassPause)) != nil || await(ctx, next, changes.poke, l.schedule) == byEnd {
+			return nil //nolint:nilerr // the term is over, which is how this ends
 		}
 	}
 }
@@ -117,10 +101,7 @@ func (p *planner) pass(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	next := loopTick
-	if p.readAt == state.Index() && !blocked && !l.quarantine.any() {
-		next = restLook
-	}
+	next := lookAfter(p.readAt != state.Index() || blocked || l.quarantine.any())
 	if p.wakeAt > now {
 		next = min(next, time.Duration(p.wakeAt-now)*time.Millisecond)
 	}

@@ -274,32 +274,22 @@ func (s *workerSession) syncLoop(ctx context.Context, watch *executorWatch) erro
 	if err := s.killStrangers(ctx, s.hello.Inventory); err != nil {
 		return err
 	}
-	tick := time.NewTimer(restLook)
-	defer tick.Stop()
 	var touched []model.ExecutorRef
-	var all, ticked bool
-	var due time.Time // when tick fires
+	var all, due bool
+	var at time.Time // of the next look at every one
 	for {
 		touched, all = watch.drain(touched) // before the view: it has all of it
-		if err := s.sync(ctx, touched, all || ticked); err != nil {
+		if err := s.sync(ctx, touched, all || due); err != nil {
 			return err
 		}
-		if now := time.Now(); ticked || due.IsZero() || s.unsettled && due.Sub(now) > loopTick {
-			pause := restLook
-			if s.unsettled {
-				pause = loopTick
-			}
-			tick.Reset(pause)
-			due = now.Add(pause)
+		if now := time.Now(); due || at.IsZero() || s.unsettled && at.Sub(now) > loopTick {
+			at = now.Add(lookAfter(s.unsettled))
 		}
-		ticked = false
-		select {
-		case <-ctx.Done():
+		why := await(ctx, time.Until(at), watch.poke, nil)
+		if why == byEnd {
 			return ctx.Err()
-		case <-watch.poke:
-		case <-tick.C:
-			ticked = true
 		}
+		due = why == byTime
 	}
 }
 
