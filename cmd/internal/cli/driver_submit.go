@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,21 +13,10 @@ import (
 
 // driverFlags are what `hearth driver submit` was asked for.
 type driverFlags struct {
-	cluster    clusterFlags
-	out        output
-	name       string
-	cores      int
-	memory     string
-	resources  []string
-	env        []string
-	chdir      string
-	files      []string
-	artifacts  []string
-	supervise  bool
-	disconnect string
-	maxRuntime time.Duration
-	wait       bool
-	detach     bool
+	workFlags
+	resources []string
+	artifacts []string
+	supervise bool
 }
 
 func newDriverSubmit(s Streams) *cobra.Command {
@@ -61,11 +47,8 @@ func newDriverSubmit(s Streams) *cobra.Command {
 }
 
 func (f *driverFlags) bind(cmd *cobra.Command) {
-	f.cluster.bind(cmd)
-	f.out.bind(cmd)
-	cmd.Flags().Lookup("timeout").DefValue = "no limit"
+	f.workFlags.bind(cmd, "driver")
 	fs := cmd.Flags()
-	fs.StringVar(&f.name, "name", "", "name of the driver (default: the command's name)")
 	fs.IntVar(&f.cores, "cores", 1, "cores of the driver")
 	fs.StringVar(&f.memory, "memory", defaultDriverMemory, "memory of the driver")
 	fs.StringArrayVar(&f.resources, "resource", nil, "named resource of the driver, NAME=AMOUNT (repeatable)")
@@ -76,8 +59,6 @@ func (f *driverFlags) bind(cmd *cobra.Command) {
 	fs.BoolVar(&f.supervise, "supervise", false, "launch it again when it fails or is lost")
 	fs.StringVar(&f.disconnect, "disconnect", string(model.DisconnectKeep), "keep: on a worker that is cut off it runs on until that is back; singleton: it ends before it is replaced, so that no two run at once")
 	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the driver when it is there for longer (default: no limit)")
-	fs.BoolVar(&f.wait, "wait", false, "wait until the driver has ended")
-	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
 }
 
 // submit is the command: argv is what the driver runs.
@@ -91,42 +72,28 @@ func (f *driverFlags) submit(cmd *cobra.Command, s Streams, argv []string) error
 
 // spec turns flags into a description and reports every problem at once.
 func (f *driverFlags) spec(ctx context.Context, s Streams, argv []string) (model.DriverSpec, error) {
-	var errs []error
-	fail := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	fail(f.out.check())
-	if f.wait && f.detach {
-		fail(errors.New("--wait and --detach exclude each other"))
-	}
-	fail(checkRuntime(f.maxRuntime))
-	memory, err := config.ParseMemory(f.memory)
-	fail(wrapFlag("--memory", err))
+	var ps problems
+	w := f.read(s, argv, &ps)
 	resources, err := parseResources(f.resources)
-	fail(err)
-	env, err := passEnv(f.env, s.Env)
-	fail(err)
-	files, err := readFiles(f.files)
-	fail(err)
+	ps.add(err)
 	artifacts, err := parseArtifacts(ctx, f.artifacts)
-	fail(err)
+	ps.add(err)
 	spec := model.DriverSpec{
-		Name: f.name, User: userName(), Cores: f.cores, MemoryMiB: memory, Resources: resources, Supervise: f.supervise,
-		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir}, Files: files, Artifacts: artifacts,
+		Name: w.name, User: userName(), Cores: f.cores, MemoryMiB: w.memory, Resources: resources, Supervise: f.supervise,
+		Command: w.command, Files: w.files, Artifacts: artifacts,
 		Disconnect: model.DisconnectPolicy(f.disconnect), MaxRuntimeMilli: f.maxRuntime.Milliseconds(),
 	}
-	if spec.Name == "" {
-		spec.Name = filepath.Base(argv[0])
-	}
-	if len(errs) == 0 {
-		fail(spec.Validate())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return model.DriverSpec{}, &codedError{code: exitUsage, err: err}
+	if err := ps.orOf(spec.Validate); err != nil {
+		return model.DriverSpec{}, err
 	}
 	return spec, nil
+}
+
+func parseResources(list []string) (map[string]int, error) {
+	if len(list) == 0 {
+		return nil, nil //nolint:nilnil // no resources is the normal case
+	}
+	return config.ParseAmounts(list)
 }
 
 // run submits the driver and waits as far as it was asked to.

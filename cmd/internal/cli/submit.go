@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,24 +15,13 @@ import (
 
 // submitFlags are what `hearth submit` was asked for.
 type submitFlags struct {
-	cluster       clusterFlags
-	out           output
-	name          string
+	workFlags
 	executors     int
 	completions   int
-	cores         int
 	executorCores int
 	maxCores      int
-	memory        string
 	placing       *config.PlacingFlags
-	env           []string
-	chdir         string
-	files         []string
 	restart       string
-	disconnect    string
-	maxRuntime    time.Duration
-	wait          bool
-	detach        bool
 	deploy        deployFlags
 }
 
@@ -78,11 +64,8 @@ func newSubmit(s Streams) *cobra.Command {
 }
 
 func (f *submitFlags) bind(cmd *cobra.Command) {
-	f.cluster.bind(cmd)
-	f.out.bind(cmd)
-	cmd.Flags().Lookup("timeout").DefValue = "no limit"
+	f.workFlags.bind(cmd, "application")
 	fs := cmd.Flags()
-	fs.StringVar(&f.name, "name", "", "name of the application (default: the command's name)")
 	fs.IntVar(&f.executors, "executors", 0, "copies at a time (default: 1; with --completions all of them; with --max-cores as many as it allows)")
 	fs.IntVar(&f.completions, "completions", 0, "end as FINISHED after this many copies have exited with 0 (default: keep copies running)")
 	fs.IntVar(&f.cores, "cores", 1, "cores of each copy")
@@ -96,73 +79,49 @@ func (f *submitFlags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.restart, "restart", string(model.RestartAlways), "always: replace copies that end; never: the first failure fails the application")
 	fs.StringVar(&f.disconnect, "disconnect", string(model.DisconnectKeep), "keep: copies on a worker that is cut off run on until it is back; singleton: they end before they are replaced, so that no two run at once")
 	fs.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the application when it runs longer (default: no limit)")
-	fs.BoolVar(&f.wait, "wait", false, "wait until the application has ended")
-	fs.BoolVar(&f.detach, "detach", false, "do not wait for a placement")
 	f.deploy.bind(fs)
 }
 
 // spec turns flags into a description and reports every problem at once.
 func (f *submitFlags) spec(cmd *cobra.Command, s Streams, argv []string) (model.AppSpec, error) {
-	var errs []error
-	fail := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	fail(f.out.check())
-	if f.wait && f.detach {
-		fail(errors.New("--wait and --detach exclude each other"))
-	}
+	var ps problems
+	w := f.read(s, argv, &ps)
 	fs := cmd.Flags()
 	if fs.Changed("cores") && fs.Changed("executor-cores") && f.cores != f.executorCores {
-		fail(fmt.Errorf("--cores %d and --executor-cores %d mean the same: give one", f.cores, f.executorCores))
+		ps.add(fmt.Errorf("--cores %d and --executor-cores %d mean the same: give one", f.cores, f.executorCores))
 	}
 	cores := f.cores
 	if fs.Changed("executor-cores") {
 		cores = f.executorCores
 	}
 	if cores < 1 {
-		fail(fmt.Errorf("--cores %d: must be at least 1", cores))
+		ps.add(fmt.Errorf("--cores %d: must be at least 1", cores))
 	}
 	if fs.Changed("max-cores") && f.maxCores < cores {
-		fail(fmt.Errorf("--max-cores %d: must be at least the cores of one copy, %d", f.maxCores, cores))
+		ps.add(fmt.Errorf("--max-cores %d: must be at least the cores of one copy, %d", f.maxCores, cores))
 	}
 	if fs.Changed("executors") && f.executors < 1 {
-		fail(fmt.Errorf("--executors %d: must be at least 1", f.executors))
+		ps.add(fmt.Errorf("--executors %d: must be at least 1", f.executors))
 	}
 	if fs.Changed("completions") && f.completions < 1 {
-		fail(fmt.Errorf("--completions %d: must be at least 1", f.completions))
+		ps.add(fmt.Errorf("--completions %d: must be at least 1", f.completions))
 	}
-	fail(checkRuntime(f.maxRuntime))
-	memory, err := config.ParseMemory(f.memory)
-	fail(wrapFlag("--memory", err))
 	var place model.Placing
 	var resources map[string]int
-	fail(f.placing.Apply(&place, &resources))
-	env, err := passEnv(f.env, s.Env)
-	fail(err)
-	files, err := readFiles(f.files)
-	fail(err)
+	ps.add(f.placing.Apply(&place, &resources))
 	spec := model.AppSpec{
-		Name: f.name, User: userName(), Kind: model.AppKindCommand,
+		Name: w.name, User: userName(), Kind: model.AppKindCommand,
 		CoresMax: f.maxCores, Executors: f.target(cmd),
-		Profile: model.Profile{Cores: cores, MemoryMiB: memory, Resources: resources},
-		Command: model.Command{Argv: argv, Env: env, Dir: f.chdir},
-		Files:   files, Completions: f.completions, Restart: model.Restart(f.restart),
+		Profile: model.Profile{Cores: cores, MemoryMiB: w.memory, Resources: resources},
+		Command: w.command, Files: w.files, Completions: f.completions, Restart: model.Restart(f.restart),
 		MaxRuntimeMilli: f.maxRuntime.Milliseconds(), Disconnect: model.DisconnectPolicy(f.disconnect),
 	}
 	place.Apply(&spec)
 	if spec.Executors != model.TargetUnlimited && spec.MinExecutors > spec.Executors {
-		fail(fmt.Errorf("--min-executors %d: must be at most the %d executors that are wanted at a time: ask for more with --executors", spec.MinExecutors, spec.Executors))
+		ps.add(fmt.Errorf("--min-executors %d: must be at most the %d executors that are wanted at a time: ask for more with --executors", spec.MinExecutors, spec.Executors))
 	}
-	if spec.Name == "" {
-		spec.Name = filepath.Base(argv[0])
-	}
-	if len(errs) == 0 {
-		fail(spec.Validate())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return model.AppSpec{}, &codedError{code: exitUsage, err: err}
+	if err := ps.orOf(spec.Validate); err != nil {
+		return model.AppSpec{}, err
 	}
 	return spec, nil
 }
@@ -177,73 +136,6 @@ func (f *submitFlags) target(cmd *cobra.Command) int {
 		return model.TargetUnlimited
 	}
 	return 1
-}
-
-// checkRuntime refuses what would be cut to 0, which is no limit.
-func checkRuntime(d time.Duration) error {
-	if d > 0 && d < time.Millisecond {
-		return fmt.Errorf("--max-runtime %s: must be at least 1ms", d)
-	}
-	return nil
-}
-
-func wrapFlag(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
-func parseResources(list []string) (map[string]int, error) {
-	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no resources is the normal case
-	}
-	return config.ParseAmounts(list)
-}
-
-// passEnv resolves NAME to the caller's own value; NAME=VALUE stays.
-func passEnv(list, own []string) ([]string, error) {
-	var out []string
-	for _, e := range list {
-		if strings.Contains(e, "=") {
-			out = append(out, e)
-			continue
-		}
-		found := false
-		for _, o := range own {
-			if name, _, _ := strings.Cut(o, "="); name == e {
-				out, found = append(out, o), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("--env %q: not set here; give NAME=VALUE", e)
-		}
-	}
-	return out, nil
-}
-
-// readFiles reads --file arguments; sizes are checked by the description.
-func readFiles(list []string) ([]model.File, error) {
-	var out []model.File
-	for _, f := range list {
-		path, name, ok := strings.Cut(f, ":")
-		if !ok {
-			name = filepath.Base(path)
-		}
-		st, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("--file %q: %w", f, err)
-		}
-		if !st.Mode().IsRegular() || st.Size() > model.MaxSpecBytes {
-			return nil, fmt.Errorf("--file %q: must be a regular file of at most %d bytes", f, model.MaxSpecBytes)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("--file %q: %w", f, err)
-		}
-		out = append(out, model.File{Name: name, Mode: uint32(st.Mode().Perm()), Data: data})
-	}
-	return out, nil
 }
 
 // run registers the application and waits as far as it was asked to.

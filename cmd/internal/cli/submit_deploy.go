@@ -61,11 +61,7 @@ func (f *submitFlags) asDriver(cmd *cobra.Command) (*driverFlags, error) {
 	if err := errors.Join(err, misplaced(copiesOnly(), deployClient)); err != nil {
 		return nil, err
 	}
-	d := &driverFlags{
-		cluster: f.cluster, out: f.out, name: f.name, cores: f.cores, memory: f.memory, resources: resources, env: f.env, chdir: f.chdir,
-		files: f.files, artifacts: f.deploy.artifacts, supervise: f.deploy.supervise, disconnect: f.disconnect,
-		maxRuntime: f.maxRuntime, wait: f.wait, detach: f.detach,
-	}
+	d := &driverFlags{workFlags: f.workFlags, resources: resources, artifacts: f.deploy.artifacts, supervise: f.deploy.supervise}
 	if !cmd.Flags().Changed("memory") {
 		d.memory = defaultDriverMemory
 	}
