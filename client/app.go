@@ -11,22 +11,29 @@ import (
 // App describes one application, its executors included. A replica that lags
 // may not know it yet: then the leader is asked.
 func (c *Client) App(ctx context.Context, req rpc.AppRequest) (model.AppView, error) {
+	strong := func(ctx context.Context) (model.AppView, error) { return c.strongApp(ctx, req.ID) }
 	if req.Strong {
-		return c.strongApp(ctx, req.ID)
+		return strong(ctx)
 	}
 	var out model.AppView
 	err := c.read(ctx, "describe application "+req.ID, func(ctx context.Context, svc rpc.ClusterService) (err error) {
 		out, err = svc.App(ctx, req)
 		return err
 	})
-	if errors.Is(err, model.ErrNotFound) {
-		// Without a leader the replica's word is the best there is.
-		ctx, cancel := context.WithTimeout(ctx, AttemptTimeout)
-		defer cancel()
-		view, serr := c.strongApp(ctx, req.ID)
-		if serr == nil || errors.Is(serr, model.ErrNotFound) {
-			return view, serr
-		}
+	return orOfLeader(ctx, out, err, strong)
+}
+
+// orOfLeader is what a replica answered, but what the leader says if the replica
+// did not find it. Without a leader the replica's word is the best there is.
+func orOfLeader[V any](ctx context.Context, out V, err error, strong func(context.Context) (V, error)) (V, error) {
+	if !errors.Is(err, model.ErrNotFound) {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, AttemptTimeout)
+	defer cancel()
+	view, serr := strong(ctx)
+	if serr == nil || errors.Is(serr, model.ErrNotFound) {
+		return view, serr
 	}
 	return out, err
 }
@@ -46,31 +53,45 @@ func (c *Client) strongApp(ctx context.Context, id string) (model.AppView, error
 // WaitApp blocks until the application's ChangeIndex is above after or it has
 // ended, and describes it then. Failing masters are replaced by others.
 func (c *Client) WaitApp(ctx context.Context, app model.AppID, after uint64) (model.AppView, error) {
-	what := "wait for application " + string(app)
+	return waitView(ctx, c, "wait for application "+string(app),
+		func(ctx context.Context, svc rpc.ClusterService) (v model.AppView, moved bool, err error) {
+			v, err = svc.WaitApp(ctx, rpc.WaitAppRequest{App: app, After: after})
+			return v, v.ChangeIndex > after || v.Terminal, err
+		},
+		func(ctx context.Context) (model.AppView, error) { return c.strongApp(ctx, string(app)) })
+}
+
+// waitView repeats a wait at the masters until what it describes has moved. strong
+// asks the leader, for a replica that lags may not know it yet.
+func waitView[V any](ctx context.Context, c *Client, what string,
+	wait func(context.Context, rpc.ClusterService) (v V, moved bool, err error), strong func(context.Context) (V, error),
+) (V, error) {
+	var none V
 	for {
-		var out model.AppView
+		var out V
+		var moved bool
 		err := c.loop(ctx, c.reader, call{
 			what: what, timeout: WaitSlice, readOnly: true,
 			fn: func(ctx context.Context, svc rpc.ClusterService) (err error) {
-				out, err = svc.WaitApp(ctx, rpc.WaitAppRequest{App: app, After: after})
+				out, moved, err = wait(ctx, svc)
 				return err
 			},
 		})
 		switch {
-		case err == nil && (out.ChangeIndex > after || out.Terminal):
+		case err == nil && moved:
 			return out, nil
 		case err == nil:
 			// The end of the slice came as an answer without change.
 		case !errors.Is(err, model.ErrNotFound):
-			return model.AppView{}, err
+			return none, err
 		default:
-			if _, serr := c.strongApp(ctx, string(app)); serr != nil {
-				return model.AppView{}, serr
+			if _, serr := strong(ctx); serr != nil {
+				return none, serr
 			}
 			// It exists: the replica lags.
 		}
 		if err := c.pause(ctx, what); err != nil {
-			return model.AppView{}, err
+			return none, err
 		}
 	}
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -103,16 +102,11 @@ func (c *Client) Drivers(ctx context.Context, req rpc.DriversRequest) (rpc.Drive
 // know it yet: then the leader is asked.
 func (c *Client) Driver(ctx context.Context, id string) (model.DriverView, error) {
 	out, err := c.driver(ctx, c.reader, rpc.DriverRequest{ID: id})
-	if errors.Is(err, model.ErrNotFound) {
-		// Without a leader the replica's word is the best there is.
-		ctx, cancel := context.WithTimeout(ctx, AttemptTimeout)
-		defer cancel()
-		view, serr := c.driver(ctx, c.leader, rpc.DriverRequest{ID: id, Strong: true})
-		if serr == nil || errors.Is(serr, model.ErrNotFound) {
-			return view, serr
-		}
-	}
-	return out, err
+	return orOfLeader(ctx, out, err, func(ctx context.Context) (model.DriverView, error) { return c.strongDriver(ctx, id) })
+}
+
+func (c *Client) strongDriver(ctx context.Context, id string) (model.DriverView, error) {
+	return c.driver(ctx, c.leader, rpc.DriverRequest{ID: id, Strong: true})
 }
 
 func (c *Client) driver(ctx context.Context, f *LeaderFinder, req rpc.DriverRequest) (model.DriverView, error) {
@@ -134,35 +128,14 @@ func (c *Client) driver(ctx context.Context, f *LeaderFinder, req rpc.DriverRequ
 // WaitDriver blocks until the driver's ChangeIndex is above after or it has
 // ended, and describes it then. Failing masters are replaced by others.
 func (c *Client) WaitDriver(ctx context.Context, id model.DriverID, after uint64) (model.DriverView, error) {
-	what := "wait for driver " + string(id)
-	for {
-		var out model.DriverView
-		err := c.loop(ctx, c.reader, call{
-			what: what, timeout: WaitSlice, readOnly: true,
-			fn: func(ctx context.Context, svc rpc.ClusterService) error {
-				drivers, err := rpc.DriversOf(svc)
-				if err != nil {
-					return err
-				}
-				out, err = drivers.WaitDriver(ctx, rpc.WaitDriverRequest{ID: id, After: after})
-				return err
-			},
-		})
-		switch {
-		case err == nil && (out.ChangeIndex > after || out.Terminal):
-			return out, nil
-		case err == nil:
-			// The end of the slice came as an answer without change.
-		case !errors.Is(err, model.ErrNotFound):
-			return model.DriverView{}, err
-		default:
-			if _, serr := c.driver(ctx, c.leader, rpc.DriverRequest{ID: string(id), Strong: true}); serr != nil {
-				return model.DriverView{}, serr
+	return waitView(ctx, c, "wait for driver "+string(id),
+		func(ctx context.Context, svc rpc.ClusterService) (v model.DriverView, moved bool, err error) {
+			drivers, err := rpc.DriversOf(svc)
+			if err != nil {
+				return v, false, err
 			}
-			// It exists: the replica lags.
-		}
-		if err := c.pause(ctx, what); err != nil {
-			return model.DriverView{}, err
-		}
-	}
+			v, err = drivers.WaitDriver(ctx, rpc.WaitDriverRequest{ID: id, After: after})
+			return v, v.ChangeIndex > after || v.Terminal, err
+		},
+		func(ctx context.Context) (model.DriverView, error) { return c.strongDriver(ctx, string(id)) })
 }
