@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,7 @@ func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
 		if len(names) == 0 {
 			t.Errorf("a query without a metric: %s", e[1])
 		}
+		labels := []string{"le"} // of histograms
 		for _, name := range names {
 			base := name
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
@@ -294,6 +296,24 @@ func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
 			if _, there := docs[base]; !there && families[name] == nil {
 				t.Errorf("the dashboard asks for %s, which is not exported: %s", name, e[1])
 			}
+			labels = append(labels, strings.Split(docs[base][1], ", ")...)
+		}
+		for _, label := range askedLabels(e[1]) {
+			if !slices.Contains(labels, label) {
+				t.Errorf("the dashboard asks for the label %s, which none of %v has: %s", label, names, e[1])
+			}
 		}
 	}
+}
+
+// askedLabels are those by which a query sums up or chooses.
+func askedLabels(expr string) []string {
+	var out []string
+	for _, by := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
+		out = append(out, strings.Split(by[1], ", ")...)
+	}
+	for _, chosen := range regexp.MustCompile(`[{,]\s*([a-z_]+)\s*[=!]`).FindAllStringSubmatch(expr, -1) {
+		out = append(out, chosen[1])
+	}
+	return out
 }
