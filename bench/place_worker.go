@@ -41,7 +41,8 @@ type pretended struct {
 	wake  chan struct{} // capacity 1
 	acks  chan struct{} // capacity 1
 	beat  time.Duration
-	ended chan error // capacity 1: why the session is over
+	next  chan time.Duration // capacity 1: from the last beat to the next one, as the leader asks
+	ended chan error         // capacity 1: why the session is over
 	stop  context.CancelFunc
 	loops sync.WaitGroup
 }
@@ -103,7 +104,7 @@ func pretendOffering(ctx context.Context, leader string, n int, t *tally, offer 
 	w := &pretended{
 		id: model.WorkerID(fmt.Sprintf("worker-20260101000000-%08x", n)), conn: conn, tally: t,
 		held: make(map[model.ExecutorRef]struct{}),
-		wake: make(chan struct{}, 1), acks: make(chan struct{}, 1), ended: make(chan error, 1), stop: cancel,
+		wake: make(chan struct{}, 1), acks: make(chan struct{}, 1), next: make(chan time.Duration, 1), ended: make(chan error, 1), stop: cancel,
 	}
 	if w.stream, err = rpc.OpenWorkerSession(ctx, conn); err == nil {
 		err = w.hello(ctx, offer)
@@ -154,6 +155,11 @@ func (w *pretended) receive() {
 			return
 		}
 		switch {
+		case down.BeatAck != nil:
+			select {
+			case w.next <- time.Duration(down.BeatAck.NextMicro) * time.Microsecond:
+			default:
+			}
 		case down.Launch != nil:
 			w.launched(down.Launch.Ref)
 		case down.ReportAck != nil:
@@ -190,15 +196,23 @@ func poke(c chan struct{}) {
 // speak sends beats and reports. Reports gather while the one before is
 // unacknowledged.
 func (w *pretended) speak(ctx context.Context) {
-	tick := time.NewTicker(w.beat)
-	defer tick.Stop()
+	due := time.NewTimer(w.beat)
+	defer due.Stop()
 	var beat, seq uint64
+	var last time.Time
 	wake := w.wake
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case next := <-w.next:
+			if next > 0 {
+				due.Reset(max(time.Millisecond, next-time.Since(last)))
+			}
+			continue
+		case <-due.C:
+			due.Reset(w.beat)
+			last = time.Now()
 			beat++
 			if w.stream.Send(model.WorkerUp{Beat: &model.Beat{Number: beat}}) != nil {
 				return // receive says why

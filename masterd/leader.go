@@ -158,6 +158,7 @@ type leadership struct {
 	planner    atomic.Pointer[planner] // nil while it does not run
 	quarantine *quarantine
 
+	began time.Time     // beats are spread over the time since
 	clock runClock      // of silences
 	dials chan struct{} // holds one for each dial-back in progress
 
@@ -166,6 +167,7 @@ type leadership struct {
 	drivers  map[model.AppID]*driverSeat
 	fallen   departures[model.WorkerID]
 	departed departures[model.AppID]
+	seated   int    // workers that have got a seat, ever
 	seatedAt uint64 // index of the view whose workers and drivers have seats
 
 	sessions sync.WaitGroup // of both kinds; joined before the scope returns
@@ -185,7 +187,7 @@ func (m *Master) lead(ctx context.Context, term uint64) (err error) {
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	l := &leadership{
-		m: m, term: term, log: log, ctx: gctx,
+		m: m, term: term, log: log, ctx: gctx, began: began,
 		schedule:   newPoke(),
 		quarantine: newQuarantine(),
 		workers:    make(map[model.WorkerID]*workerSeat),

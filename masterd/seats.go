@@ -15,6 +15,8 @@ import (
 // those of leadership.clock.
 type workerSeat struct {
 	id model.WorkerID
+	// number counts seats of this term from 0: its place among the beats.
+	number int
 	// session ends the present session; nil without one.
 	session context.CancelFunc
 	// gen counts sessions, so that an old one does not clear a newer one.
@@ -81,7 +83,8 @@ func (l *leadership) workerSeatLocked(id model.WorkerID) *workerSeat {
 	s := l.workers[id]
 	if s == nil {
 		now := l.clock.now()
-		s = &workerSeat{id: id, answered: now, closed: now}
+		s = &workerSeat{id: id, number: l.seated, answered: now, closed: now}
+		l.seated++
 		l.workers[id] = s
 	}
 	return s
@@ -176,8 +179,9 @@ func stopped(pursuit context.CancelFunc) context.CancelFunc {
 	return nil
 }
 
-// answeredWorker notes an answered beat.
-func (l *leadership) answeredWorker(id model.WorkerID, beat uint64) {
+// answeredWorker notes an answered beat, and returns when the next one is due,
+// counted from when this one was sent.
+func (l *leadership) answeredWorker(id model.WorkerID, beat uint64) (next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.workerSeatLocked(id)
@@ -185,6 +189,7 @@ func (l *leadership) answeredWorker(id model.WorkerID, beat uint64) {
 		l.schedule.wake() // it may get placements again
 	}
 	s.answered, s.beat, s.heard = l.clock.now(), beat, l.m.node.ClusterTick()
+	return nextBeat(time.Since(l.began), l.m.cfg.WorkerBeat, s.number, len(l.workers))
 }
 
 // answeredDriver notes an answered beat.

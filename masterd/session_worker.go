@@ -50,6 +50,7 @@ type workerSession struct {
 	cancel  context.CancelFunc
 	out     chan model.WorkerDown
 	reports chan model.WorkerReport
+	sending sync.Mutex // for stream.Send, once it is welcomed
 	// reported is the sequence of the last report received, or of the last one
 	// before this session. It belongs to recvLoop.
 	reported uint64
@@ -170,8 +171,9 @@ func (s *workerSession) recvLoop(ctx context.Context) error {
 		}
 		switch {
 		case up.Beat != nil:
-			s.l.answeredWorker(s.hello.Worker, up.Beat.Number)
-			err = s.push(ctx, model.WorkerDown{BeatAck: up.Beat})
+			next := s.l.answeredWorker(s.hello.Worker, up.Beat.Number)
+			// At once, and from here: most of what an idle leader does is this.
+			err = s.send(model.WorkerDown{BeatAck: &model.Beat{Number: up.Beat.Number, NextMicro: next.Microseconds()}})
 		case up.Report != nil:
 			err = s.takeReport(ctx, *up.Report)
 		case up.Leave != nil:
@@ -224,11 +226,18 @@ func (s *workerSession) sendLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case d := <-s.out:
-			if err := s.stream.Send(d); err != nil {
+			if err := s.send(d); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// send writes one message, beside others that do.
+func (s *workerSession) send(d model.WorkerDown) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.stream.Send(d)
 }
 
 // launchesNothing reports whether the worker answers a launch with LOST: it

@@ -62,7 +62,15 @@ type WorkerUp struct {
 // Beat is answered with the same number.
 type Beat struct {
 	Number uint64
+	// NextMicro is, in the answer to a worker, how long after this beat was sent
+	// the next one is due: see BeatSlack. 0 = WorkerWelcome.BeatMilli.
+	NextMicro int64
 }
+
+// BeatSlack bounds what a leader may ask for with Beat.NextMicro: not less than
+// this part of the interval of beats, and not more than the interval and this
+// part of it. All deadlines are made for beats that come so late.
+const BeatSlack = 16
 
 // WorkerReport carries executor reports under one sequence number.
 type WorkerReport struct {

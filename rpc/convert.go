@@ -66,9 +66,11 @@ func refFromWire(r *pb.ExecutorRef) model.ExecutorRef {
 	return model.ExecutorRef{App: model.AppID(r.GetApp()), Executor: model.ExecutorID(r.GetExecutor())}
 }
 
-func beatToWire(b *model.Beat) *pb.Beat { return &pb.Beat{Number: b.Number} }
+func beatToWire(b *model.Beat) *pb.Beat { return &pb.Beat{Number: b.Number, NextUs: b.NextMicro} }
 
-func beatFromWire(b *pb.Beat) *model.Beat { return &model.Beat{Number: b.GetNumber()} }
+func beatFromWire(b *pb.Beat) *model.Beat {
+	return &model.Beat{Number: b.GetNumber(), NextMicro: b.GetNextUs()}
+}
 
 func profileToWire(p model.Profile) *pb.Profile {
 	out := &pb.Profile{Cores: int64(p.Cores), MemoryMib: p.MemoryMiB}

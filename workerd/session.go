@@ -319,6 +319,8 @@ type live struct {
 	patience time.Duration
 	heard    time.Time // when the leader last said anything
 	beats    beats
+	due      *time.Timer // for the next beat
+	last     time.Time   // when a beat was last sent
 }
 
 // patienceWith is how long a silent leader is stayed with: there has to be time for another session
@@ -334,8 +336,8 @@ func (l *live) run(ctx context.Context) error {
 	default:
 	}
 	l.watchdog.Reset(l.patience)
-	tick := time.NewTicker(l.beat)
-	defer tick.Stop()
+	l.due = time.NewTimer(l.beat)
+	defer l.due.Stop()
 	for {
 		var up model.WorkerUp
 		select {
@@ -355,7 +357,9 @@ func (l *live) run(ctx context.Context) error {
 				return errSuspect
 			}
 			continue
-		case <-tick.C:
+		case <-l.due.C:
+			l.due.Reset(l.beat) // unless the answer says otherwise
+			l.last = time.Now()
 			up = model.WorkerUp{Beat: &model.Beat{Number: l.beats.next(l.contact.now())}}
 		case up = <-l.up:
 		}
@@ -371,6 +375,9 @@ func (l *live) received(ctx context.Context, d model.WorkerDown) error {
 		if sent, ok := l.beats.answered(d.BeatAck.Number); ok {
 			l.contact.answered(sent, l.death)
 		}
+		if d.BeatAck.Number == l.beats.number && d.BeatAck.NextMicro > 0 {
+			l.due.Reset(max(time.Millisecond, l.asked(d.BeatAck.NextMicro)-time.Since(l.last)))
+		}
 		return nil
 	case d.Rehello != nil:
 		return &rehelloError{d.Rehello}
@@ -378,6 +385,13 @@ func (l *live) received(ctx context.Context, d model.WorkerDown) error {
 		return fmt.Errorf("second Welcome: %w", errUnexpected)
 	}
 	return l.owner.order(ctx, d)
+}
+
+// asked is the time between two beats that a leader asks for, within what it may.
+func (l *live) asked(micro int64) time.Duration {
+	slack := l.beat / model.BeatSlack
+	most := l.beat + slack
+	return max(slack, time.Duration(min(micro, most.Microseconds()))*time.Microsecond)
 }
 
 // pause waits for d or the end of ctx.

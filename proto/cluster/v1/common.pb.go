@@ -336,8 +336,11 @@ func (x *ExecutorRef) GetExecutor() int64 {
 
 // Beat is answered with the same number.
 type Beat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// In the answer to a worker: how long after this beat was sent the next one is
+	// due, in microseconds; 0 = the interval of the welcome.
+	NextUs        int64 `protobuf:"varint,2,opt,name=next_us,json=nextUs,proto3" json:"next_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +378,13 @@ func (*Beat) Descriptor() ([]byte, []int) {
 func (x *Beat) GetNumber() uint64 {
 	if x != nil {
 		return x.Number
+	}
+	return 0
+}
+
+func (x *Beat) GetNextUs() int64 {
+	if x != nil {
+		return x.NextUs
 	}
 	return 0
 }
@@ -1085,9 +1095,10 @@ const file_cluster_v1_common_proto_rawDesc = "" +
 	"\bepoch_id\x18\x03 \x01(\x04R\aepochId\";\n" +
 	"\vExecutorRef\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
-	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\"\x1e\n" +
+	"\bexecutor\x18\x02 \x01(\x03R\bexecutor\"7\n" +
 	"\x04Beat\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"#\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
+	"\anext_us\x18\x02 \x01(\x03R\x06nextUs\"#\n" +
 	"\tAddresses\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\"\xc5\x01\n" +
 	"\aProfile\x12\x14\n" +
