@@ -336,8 +336,8 @@ bench-decide: build ## placement decisions beside a full scan (PAIRS=n)
 	bin/hearth bench decide --pairs $(PAIRS)
 
 .PHONY: bench-idle
-bench-idle: build ## what masters cost while nothing happens: 100 workers, 1,000 applications that wait (BENCH_DIR=directory)
-	bin/hearth bench idle --dir $(BENCH_DIR)
+bench-idle: build bench-peers ## what masters cost while nothing happens, beside etcd; 100 workers, 1,000 applications that wait (BENCH_DIR=directory)
+	bin/hearth bench idle --dir $(BENCH_DIR) --etcd "$$(ls $(CACHE)/peers/etcd 2>/dev/null)"
 
 # --- the scheduler against the rules -------------------------------------------
 

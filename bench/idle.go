@@ -39,10 +39,11 @@ type IdleConfig struct {
 	Apps    int           // that wait; at least 1
 	Slices  int           // of time, each a figure of its own; at least 1
 	Slice   time.Duration // of one
+	Etcd    string        // the peer's binary; "" = missing
 }
 
 // Idle measures what three masters cost while nothing happens: first without a
-// worker and an application, then with every core of the workers taken by one
+// worker and an application, then so beside idle members of etcd, and then with every core of the workers taken by one
 // application and many more that wait for one. Workers are pretended by sessions
 // of this process that beat as real ones do. It starts and ends the masters and
 // removes what they wrote.
@@ -56,16 +57,21 @@ func Idle(ctx context.Context, cfg IdleConfig) (r *Report, err error) {
 	defer b.stop()
 	for _, step := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.start(ctx, dir) },
-		b.measureEmpty, b.open, b.fill, b.measure,
+		b.measureEmpty,
+		func(ctx context.Context) error { return b.measurePeers(ctx, dir) },
+		b.open, b.fill, b.measure,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	b.report.Note("empty: the same masters before, without a worker and an application")
+	if cfg.Etcd != "" {
+		b.report.Note("beside members of etcd: three empty masters and three members at a time, in the same slices; members have the masters' nice value, and no client")
+	}
 	b.report.Note("three masters, %d pretended workers with a session each, one application of %d executors of %d cores that run, %d applications that wait for a core",
 		cfg.Workers, cfg.Workers, idleCores, cfg.Apps)
-	b.report.Note("processor time in user space and in the kernel, by /proc; %d times %s", cfg.Slices, cfg.Slice)
+	b.report.Note("processor time in user space and in the kernel, by the clocks of the processes; %d times %s", cfg.Slices, cfg.Slice)
 	return b.report, nil
 }
 
@@ -197,27 +203,27 @@ func (b *idle) measureEmpty(ctx context.Context) (err error) {
 	if err := pause(ctx, idleSettle); err != nil {
 		return err
 	}
-	_, b.empty, err = b.slices(ctx)
+	_, b.empty, err = b.slices(ctx, b.cluster.procs)
 	return err
 }
 
 // measure looks at what it costs that time passes.
 func (b *idle) measure(ctx context.Context) error {
-	used, all, err := b.slices(ctx)
+	used, all, err := b.slices(ctx, b.cluster.procs)
 	if err != nil {
 		return err
 	}
 	return b.judge(ctx, used, all)
 }
 
-// slices lets time pass and returns what each master, and all of them, used in
+// slices lets time pass and returns what each process, and all of them, used in
 // each slice of it, in percent of a core.
-func (b *idle) slices(ctx context.Context) (used [][]float64, all []float64, err error) {
+func (b *idle) slices(ctx context.Context, procs []*process) (used [][]float64, all []float64, err error) {
 	b.say("measuring for %s", time.Duration(b.cfg.Slices)*b.cfg.Slice)
-	used = make([][]float64, masters)
+	used = make([][]float64, len(procs))
 	for range b.cfg.Slices {
-		began, before := time.Now(), make([]float64, masters)
-		for i, p := range b.cluster.procs {
+		began, before := time.Now(), make([]float64, len(procs))
+		for i, p := range procs {
 			if before[i], err = cpuSeconds(p.cmd.Process.Pid); err != nil {
 				return nil, nil, err
 			}
@@ -226,7 +232,7 @@ func (b *idle) slices(ctx context.Context) (used [][]float64, all []float64, err
 			return nil, nil, err
 		}
 		sum := 0.0
-		for i, p := range b.cluster.procs {
+		for i, p := range procs {
 			after, err := cpuSeconds(p.cmd.Process.Pid)
 			if err != nil {
 				return nil, nil, err
@@ -260,7 +266,10 @@ func (b *idle) judge(ctx context.Context, used [][]float64, all []float64) error
 		return errors.New("the cluster was not idle: the leader has changed")
 	}
 	const percent = "% of a core"
-	most := 0.0
+	most, err := mostResidentMB(b.cluster.procs)
+	if err != nil {
+		return err
+	}
 	for i, p := range b.cluster.procs {
 		name := "standby"
 		if i == b.leader {
@@ -271,7 +280,6 @@ func (b *idle) judge(ctx context.Context, used [][]float64, all []float64) error
 		if err != nil {
 			return err
 		}
-		most = max(most, rss)
 		b.report.Figure(p.name+", "+name+", resident memory", "MB", []float64{rss})
 	}
 	added := make([]float64, len(all))
@@ -285,6 +293,18 @@ func (b *idle) judge(ctx context.Context, used [][]float64, all []float64) error
 	b.report.AtMost("the leader", percent, MedianInterval(used[b.leader]), idlePercent)
 	b.report.AtMost("resident memory of the largest master", "MB", Interval{most, most, most}, idleMemoryM)
 	return nil
+}
+
+// mostResidentMB is what the largest of some processes has in memory, in MB.
+func mostResidentMB(procs []*process) (most float64, err error) {
+	for _, p := range procs {
+		rss, err := residentMB(p.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, rss)
+	}
+	return most, nil
 }
 
 // residentMB is what a process has in memory, in MB.

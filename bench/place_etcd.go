@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settings of etcd: its defaults.
-const (
-	etcdHeartbeat = 100
-	etcdElection  = 1000
-)
+// etcdTimes are settings of etcd in milliseconds.
+type etcdTimes struct{ heartbeat, election int }
+
+// etcdDefaults is what etcd has if nobody says otherwise.
+var etcdDefaults = etcdTimes{heartbeat: 100, election: 1000}
 
 // masterNice is what `hearth master` asks for; a peer gets the same.
 const masterNice = -10
@@ -36,7 +36,7 @@ type load struct{ seconds, p50, p99 float64 }
 
 // startEtcd starts the peer that `make bench-place` has built. What has been
 // started is in the result even on an error; stop it.
-func startEtcd(ctx context.Context, binary string, env []string, dir string) (*etcd, error) {
+func startEtcd(ctx context.Context, binary string, times etcdTimes, env []string, dir string) (*etcd, error) {
 	e := &etcd{}
 	ports, err := freePorts(ctx, 2*masters)
 	if err != nil {
@@ -51,7 +51,7 @@ func startEtcd(ctx context.Context, binary string, env []string, dir string) (*e
 		p, err := start(dir, fmt.Sprintf("etcd-%d", n+1), env, []string{
 			binary, "serve", "-name", fmt.Sprintf("m%d", n), "-dir", filepath.Join(dir, fmt.Sprintf("etcd-%d", n+1)),
 			"-client", "http://" + clients[n], "-peer", "http://" + peers[n], "-cluster", strings.Join(names, ","),
-			"-heartbeat", strconv.Itoa(etcdHeartbeat), "-election", strconv.Itoa(etcdElection),
+			"-heartbeat", strconv.Itoa(times.heartbeat), "-election", strconv.Itoa(times.election),
 		})
 		if err != nil {
 			return e, err
@@ -130,11 +130,17 @@ func (e *etcd) stop() {
 	if e == nil {
 		return
 	}
+	e.leave()
+	stopAll(e.procs)
+}
+
+// leave ends the client, and leaves the members to themselves.
+func (e *etcd) leave() {
 	if c := e.client; c != nil {
 		_ = c.stdin.Close() // ends it
 		_ = c.cmd.Wait()
+		e.client = nil
 	}
-	stopAll(e.procs)
 }
 
 // freePorts asks the kernel for ports that are free now, for a peer that must

@@ -12,13 +12,16 @@ import (
 
 func newBenchIdle(s Streams) *cobra.Command {
 	var f benchFlags
-	conf := bench.IdleConfig{}
+	conf := bench.IdleConfig{Etcd: variable(s.Env, benchEtcdVariable)}
 	cmd := &cobra.Command{
 		Use:   "idle",
 		Short: "What masters cost while nothing happens",
 		Long: "Starts three masters, pretends workers by sessions of its own, lets one application take every\n" +
 			"core and others wait, and measures the processor time and memory of each master while nothing\n" +
-			"changes. Processor time says something on a busy machine too, if less than on a quiet one.",
+			"changes. Processor time says something on a busy machine too, if less than on a quiet one.\n" +
+			"If its binary is there, empty masters are also measured beside three idle members of etcd. A\n" +
+			"peer that is missing fails the claims about it.\n\n" +
+			"The peer is of a module of its own: `make bench-idle` builds it and runs this.",
 		Example: "  hearth bench idle\n  hearth bench idle --workers 1000 --apps 10000 --slices 3 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,6 +49,7 @@ func newBenchIdle(s Streams) *cobra.Command {
 	fs.IntVar(&conf.Apps, "apps", 1000, "applications that wait")
 	fs.IntVar(&conf.Slices, "slices", 6, "times to measure")
 	fs.DurationVar(&conf.Slice, "slice", 10*time.Second, "how long each time")
+	fs.StringVar(&conf.Etcd, "etcd", conf.Etcd, "binary of the peer etcd ($"+benchEtcdVariable+")")
 	f.bind(cmd)
 	return cmd
 }
