@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -94,12 +95,36 @@ func (inv *Invocation) name() string {
 	return filepath.Base(inv.Args[0])
 }
 
-// printStack shows where a function panicked.
+// printStack shows where a function or the driver's part panicked.
 func printStack(w io.Writer, err error) {
 	var call *CallError
-	if errors.As(err, &call) && call.Panicked() {
+	var part *partPanic
+	switch {
+	case errors.As(err, &part):
+		fmt.Fprintf(w, "\n%s\n", strings.TrimRight(part.stack, "\n"))
+	case errors.As(err, &call) && call.Panicked():
 		fmt.Fprintf(w, "\n%s\n", strings.TrimRight(call.Stack, "\n"))
 	}
+}
+
+// partPanic is a panic of the driver's part.
+type partPanic struct {
+	value any
+	stack string
+}
+
+func (e *partPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// runPart runs the driver's part. Its panic becomes an error: the application and
+// its executors end with that reason, which a process that merely dies leaves the
+// cluster to find out.
+func (p *Program) runPart(ctx context.Context, app *App) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &partPanic{value: v, stack: string(debug.Stack())}
+		}
+	}()
+	return p.run(ctx, app)
 }
 
 // startedByWorker reports whether the environment is that of an executor of an
@@ -315,13 +340,13 @@ func (d *program) observe(e Event) {
 // drive runs the driver and its part beside each other and ends both.
 func (d *program) drive(ctx context.Context, drv *Driver) (int, error) {
 	// The driver outlives ctx: it ends the application.
+	var joined sync.WaitGroup
+	defer joined.Wait() // after all that ends what is waited for
 	dctx, stopDriver := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDriver()
 	pctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	app := newApp(drv, d.p, d.p.flags.Args(), d.log)
-	var joined sync.WaitGroup
-	defer joined.Wait()
 	driverErr := make(chan error, 1)
 	joined.Go(func() {
 		err := drv.Run(dctx)
@@ -345,7 +370,7 @@ func (d *program) drive(ctx context.Context, drv *Driver) (int, error) {
 	if d.dynamic != nil {
 		joined.Go(func() { app.runAllocation(pctx, *d.dynamic) })
 	}
-	err := d.p.run(pctx, app)
+	err := d.p.runPart(pctx, app)
 	cause := context.Cause(pctx)
 	cancel(nil)
 	return d.end(ctx, app, err, cause, stopDriver)
@@ -371,12 +396,13 @@ func (d *program) end(ctx context.Context, app *App, err, cause error, stopDrive
 	state, reason, code := model.AppFinished, "", CodeOK
 	var ended *AppEndedError
 	switch {
-	case err == nil:
 	case errors.As(cause, &ended), cause != nil && ctx.Err() == nil:
-		// The driver itself has ended: nothing is left to tell.
+		// The driver itself has ended: nothing is left to tell. Whatever its part
+		// made of it, what it did since was done without a cluster.
 		stopDriver()
 		<-app.drv.done
 		return CodeFault, cause
+	case err == nil:
 	case ctx.Err() != nil:
 		state, reason, code = model.AppFailed, "interrupted", CodeInterrupted
 	default:
