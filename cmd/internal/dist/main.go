@@ -58,6 +58,9 @@ func run(args []string, getenv func(string) string, stderr io.Writer) error {
 		return fmt.Errorf("read %s: %w", epochVariable, err)
 	}
 	at := time.Unix(seconds, 0).UTC()
+	if err := checkVersion(*version); err != nil {
+		return err
+	}
 	switch args[0] {
 	case "manual":
 		return writeManual(dir, *version, *configuration, at)
@@ -65,4 +68,13 @@ func run(args []string, getenv func(string) string, stderr io.Writer) error {
 		return writeImage(dir, image{version: *version, arch: *arch, binary: *binary, at: at})
 	}
 	return errUsage
+}
+
+// checkVersion refuses what the binary says when Go could not find the commit, such
+// as "(devel)": it would be the version of packages that dpkg refuses to install.
+func checkVersion(v string) error {
+	if v == "" || v[0] < '0' || v[0] > '9' {
+		return fmt.Errorf("the binary says %q of its version, which no package can have: build in a clone (in a linked worktree or an archive Go finds no commit)", v)
+	}
+	return nil
 }

@@ -132,3 +132,12 @@ func TestDigestsAreThoseOfTheFilesInOrder(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+func TestNoPackageHasTheVersionOfABinaryWithoutACommit(t *testing.T) {
+	for _, v := range []string{"(devel)", "", "v1.2.0"} {
+		err := run([]string{"manual", "-version", v, t.TempDir()}, func(string) string { return "0" }, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "which no package can have") {
+			t.Errorf("version %q: %v", v, err)
+		}
+	}
+}
