@@ -82,6 +82,12 @@ func (v *Scheduling) WaitingDrivers(visit func(*model.Driver) bool) {
 	v.s.queuedDrivers(func(d *model.Driver) bool { return d.BackoffUntil > v.tick || visit(d) })
 }
 
+// WaitingDriver finds one of them.
+func (v *Scheduling) WaitingDriver(id model.DriverID) (*model.Driver, bool) {
+	d, ok := v.s.driver(id)
+	return d, ok && d.State.Queued() && d.BackoffUntil <= v.tick
+}
+
 // PlacedDrivers counts the drivers that have a worker now.
 func (v *Scheduling) PlacedDrivers() int { return v.s.placedDrivers() }
 

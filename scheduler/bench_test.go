@@ -179,3 +179,73 @@ func cpuTime(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkDrivers measures what drivers cost: to find the first worker by id
+// from some place on where one fits, in a cluster of which one worker in 500 has
+// room, by the index and one by one; and a pass after one worker has changed
+// while 1,000 drivers wait that fit nowhere, by their lines and by asking for each.
+func BenchmarkDrivers(b *testing.B) {
+	for _, n := range []int{100, 5000, 50_000} {
+		c := newCluster()
+		for i := range n {
+			w := &model.Worker{
+				ID: model.WorkerID(fmt.Sprintf("worker-%05d", i)), State: model.WorkerAlive,
+				Offer: model.Offer{Cores: 16, MemoryMiB: 65536},
+			}
+			c.workers = append(c.workers, w)
+			if i%500 != 50 {
+				c.used[w.ID] = model.Usage{Cores: 15}
+			}
+		}
+		prof := model.Profile{Cores: 2, MemoryMiB: 1024}
+		p := NewPool(model.CoresFreeDesc)
+		p.setAll(c.SchedulableWorkers)
+		for name, find := range map[string]func(from int) (int32, bool){
+			"index": func(from int) (int32, bool) { return p.firstFit(&prof, from, nil) },
+			"scan": func(from int) (int32, bool) {
+				for i := range p.ids {
+					at := p.ids[(from+i)%len(p.ids)]
+					if model.Fits(p.free(&p.slots[at]), prof.Cores, prof.MemoryMiB, nil) {
+						return at, true
+					}
+				}
+				return 0, false
+			},
+		} {
+			b.Run(fmt.Sprintf("%s/workers=%d", name, n), func(b *testing.B) {
+				from, before := 0, cpuTime(b)
+				for b.Loop() {
+					if _, ok := find(from); !ok {
+						b.Fatal("one has room")
+					}
+					from = (from + 7919) % n
+				}
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+			})
+		}
+		for i := range 1000 {
+			c.waiting = append(c.waiting, driver(fmt.Sprintf("driver-%04d", i), 17, 1024, nil))
+		}
+		large := model.Profile{Cores: 17, MemoryMiB: 1024}
+		b.Run(fmt.Sprintf("each/workers=%d", n), func(b *testing.B) {
+			before := cpuTime(b)
+			for b.Loop() {
+				for range c.waiting {
+					if _, ok := p.firstFit(&large, 0, nil); ok {
+						b.Fatal("none has room")
+					}
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+		b.Run(fmt.Sprintf("lines/workers=%d", n), func(b *testing.B) {
+			ix := NewIndex()
+			ix.Pass(c, Changes{}, Options{})
+			before := cpuTime(b)
+			for b.Loop() {
+				ix.Pass(c, Changes{Workers: []model.WorkerID{"worker-00007"}}, Options{})
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}

@@ -124,6 +124,15 @@ func (c *cluster) WaitingDrivers(f func(*model.Driver) bool) {
 	}
 }
 
+func (c *cluster) WaitingDriver(id model.DriverID) (*model.Driver, bool) {
+	for _, d := range c.waiting {
+		if d.ID == id {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
 func (c *cluster) PlacedDrivers() int { return c.placedDrivers }
 
 func (c *cluster) DriverCursor() model.WorkerID { return c.cursor }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestTheLimitOfDriversCountsThoseThatArePlaced(t *testing.T) {
 	}
 	c.settle(placed)
 	c.waiting = []*model.Driver{driver("d4", 1, 1, nil), driver("d5", 1, 1, nil), driver("d6", 1, 1, nil)}
-	placed = ix.Pass(c, Changes{}, Options{}).Drivers
+	placed = ix.Pass(c, Changes{Apps: []model.AppID{"d4", "d5", "d6"}}, Options{}).Drivers
 	if diff := cmp.Diff("d4 w1", showDrivers(placed)); diff != "" {
 		t.Errorf("placed (-want +got):\n%s", diff)
 	}
@@ -182,5 +183,93 @@ func drawDrivers(t *rapid.T, c *cluster) {
 			d.Spec.Resources = map[string]int{"gpu": rapid.IntRange(1, 2).Draw(t, "gpu")}
 		}
 		c.waiting = append(c.waiting, d)
+	}
+}
+
+// TestDriversComeAndGoAsTheRulesSay keeps one index over passes between which
+// drivers come, go and are placed, and workers change: it looks again at what is
+// named only.
+func TestDriversComeAndGoAsTheRulesSay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCluster(t)
+		c.apps, c.settings.GangAfterMilli = nil, 0
+		drawDrivers(t, c)
+		ix := NewIndex()
+		changed, next := Changes{}, 100
+		for range rapid.IntRange(1, 8).Draw(t, "passes") {
+			opt := drawOptions(t, c)
+			got := ix.Pass(c, changed, opt).Drivers
+			if diff := cmp.Diff(showDrivers(naiveDrivers(c, opt, keptFor{})), showDrivers(got)); diff != "" {
+				t.Fatalf("placed (-naive +got):\n%s", diff)
+			}
+			if rapid.Bool().Draw(t, "applied") {
+				c.settle(got)
+			}
+			changed = Changes{All: rapid.IntRange(0, 4).Draw(t, "all") == 0}
+			if len(c.waiting) > 0 && rapid.Bool().Draw(t, "goes") {
+				i := rapid.IntRange(0, len(c.waiting)-1).Draw(t, "who")
+				changed.Apps = append(changed.Apps, c.waiting[i].ID.Owner())
+				c.waiting = slices.Delete(slices.Clone(c.waiting), i, i+1)
+			}
+			for range rapid.IntRange(0, 3).Draw(t, "come") {
+				d := driver(fmt.Sprint("d", next), rapid.IntRange(1, 6).Draw(t, "cores"), 256, nil)
+				next++
+				c.waiting = append(c.waiting, d)
+				changed.Apps = append(changed.Apps, d.ID.Owner())
+			}
+			slices.SortFunc(c.waiting, compareDrivers)
+			if len(c.workers) > 0 && rapid.Bool().Draw(t, "frees") {
+				w := rapid.SampledFrom(c.workers).Draw(t, "worker")
+				c.used[w.ID] = model.Usage{}
+				changed.Workers = append(changed.Workers, w.ID)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "newWorker") == 0 {
+				id := fmt.Sprintf("w%d", rapid.IntRange(1, 400).Draw(t, "id"))
+				if _, _, known := c.SchedulableWorker(model.WorkerID(id)); !known && !slices.ContainsFunc(c.workers, func(w *model.Worker) bool { return string(w.ID) == id }) {
+					c.worker(id, rapid.IntRange(1, 8).Draw(t, "cores"), 2048, 0)
+					changed.Workers = append(changed.Workers, model.WorkerID(id))
+				}
+			}
+		}
+	})
+}
+
+// A driver goes to the first worker behind another one that has room, wherever
+// those are among many.
+func TestTheSearchForADriversWorkerGoesRoundManyWorkers(t *testing.T) {
+	t.Parallel()
+	const n = 9000 // more than two sheets of the grid
+	for _, policy := range []model.SelectionPolicy{model.CoresFreeDesc, model.MemoryFreeAsc, model.ByWorkerID} {
+		p := NewPool(policy)
+		for i := range n {
+			p.Set(&model.Worker{ID: model.WorkerID(fmt.Sprintf("w%05d", i)), Offer: model.Offer{Cores: 1 + i%2, MemoryMiB: 8}}, model.Usage{})
+		}
+		prof := model.Profile{Cores: 2, MemoryMiB: 1}
+		room := make([]bool, n) // two cores are free
+		for i := range room {
+			room[i] = i%2 == 1
+		}
+		rnd := rand.New(rand.NewSource(1))
+		for range 3 * n / 4 {
+			from := rnd.Intn(n)
+			want := -1
+			for i := range n {
+				if at := (from + i) % n; room[at] {
+					want = at
+					break
+				}
+			}
+			at, ok := p.firstFit(&prof, from, nil)
+			if ok != (want >= 0) || ok && int(p.slots[at].pos) != want {
+				t.Fatalf("%s: from %d found %d (%t), want %d", policy, from, at, ok, want)
+			}
+			if !ok {
+				break
+			}
+			p.charge(at, 2, &prof)
+			p.settle(at)
+			room[want] = false
+		}
 	}
 }

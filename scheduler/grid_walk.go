@@ -36,6 +36,32 @@ func (g *grid) start(need *capacity, least uint32, down bool) {
 	g.enterRow()
 }
 
+// startAt is start for the lowest rank alone, upwards from a position on.
+func (g *grid) startAt(need *capacity, pos uint32) {
+	w := &g.walk
+	*w = gridWalk{need: *need, rank: -1}
+	sheet := int(pos >> sheetBits)
+	if len(g.rows) == 0 || g.rows[0] == nil || !g.rows[0].most.holds(need) || sheet>>6 >= len(g.rows[0].used) {
+		return
+	}
+	// What is passed over has not been looked at: bounds are lowered by none but
+	// what they hold, and that is read in full.
+	w.rank, w.row, w.word = 0, g.rows[0], sheet>>6
+	w.sheets = w.row.used[w.word] >> (sheet & 63) << (sheet & 63)
+	if w.sheets>>(sheet&63)&1 == 0 || !w.row.sheets[sheet].most.holds(need) {
+		return
+	}
+	w.sheets &^= 1 << (sheet & 63)
+	block := pos >> blockBits & blockMask
+	w.sheet, w.first = w.row.sheets[sheet], uint32(sheet)<<sheetBits
+	w.blocks = w.sheet.used >> block << block
+	if b := &w.sheet.blocks[block]; w.blocks>>block&1 == 1 && b.most.holds(need) {
+		w.blocks &^= 1 << block
+		w.block, w.first = b, w.first|block<<blockBits
+		w.bits = b.used >> (pos & blockMask) << (pos & blockMask)
+	}
+}
+
 // pick takes the next one out of a word of bits that is not 0.
 func pick(word *uint64, down bool) uint32 {
 	if down {

@@ -5,7 +5,7 @@ import (
 )
 
 // Index plans pass after pass without looking at everything each time. It
-// keeps what a view says of workers and applications, ordered so that a pass
+// keeps what a view says of workers, applications and drivers, ordered so that a pass
 // costs time in proportion to what changed and what is placed: it looks
 // neither at all workers for a decision nor at all applications for an event.
 //
@@ -20,11 +20,13 @@ type Index struct {
 	settings model.Settings
 	pool     *Pool // nil until somebody wants something
 	queue    *queue
+	drivers  *driverQueue
 	passes   uint64
 
 	read    bool // something was read
 	workers []model.WorkerID
 	apps    []model.AppID
+	placed  []model.DriverID
 }
 
 // NewIndex returns an Index that reads the whole view at its first Plan.
@@ -51,11 +53,10 @@ func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 	} else {
 		ix.readChanges(v, changed)
 	}
-	ix.workers, ix.apps = ix.workers[:0], ix.apps[:0]
+	ix.workers, ix.apps, ix.placed = ix.workers[:0], ix.apps[:0], ix.placed[:0]
 	ix.passes++
 	ix.queue.begin(v, settings)
-	ds := driversOf(v, &settings)
-	if first, _ := ix.queue.next(); first == nil && len(ds.waiting) == 0 {
+	if first, _ := ix.queue.next(); first == nil && len(ix.drivers.claims) == 0 {
 		return Outcome{} // most passes end without looking at a worker
 	}
 	if ix.pool == nil {
@@ -69,9 +70,9 @@ func (ix *Index) Pass(v View, changed Changes, opt Options) Outcome {
 		ps.keep()
 	}
 	var out Outcome
-	out.Drivers = ix.pool.placeDrivers(ds, opt.WorkerBlocked)
+	out.Drivers = ix.pool.placeDrivers(ix.drivers, v, &settings, opt.WorkerBlocked)
 	for _, d := range out.Drivers {
-		ix.workers = append(ix.workers, d.Worker)
+		ix.workers, ix.placed = append(ix.workers, d.Worker), append(ix.placed, d.Driver)
 	}
 	ps.run()
 	ps.giveBack()
@@ -99,14 +100,19 @@ func Plan(v View, opt Options) []model.Placement { return NewIndex().Plan(v, Cha
 func (ix *Index) readAll(v View, settings model.Settings) {
 	if !ix.read || !settings.Equal(ix.settings) {
 		ix.settings, ix.pool, ix.queue, ix.read = settings, nil, newQueue(settings), true
+		ix.drivers = newDriverQueue()
 	}
+	ix.drivers.readAll(v)
 	ix.queue.mark++
 	v.ActiveApps(func(a *model.App) bool {
 		ix.readApp(v, a)
 		return true
 	})
 	ix.queue.forget()
-	if ix.pool != nil && !ix.pool.setAll(v.SchedulableWorkers) {
+	if ix.pool == nil {
+		return
+	}
+	if ix.pool.restRound(); !ix.pool.setAll(v.SchedulableWorkers) {
 		ix.pool = nil
 	}
 }
@@ -129,8 +135,12 @@ func (ix *Index) readChanges(v View, changed Changes) {
 				ix.readApp(v, a)
 			} else {
 				ix.queue.remove(id)
+				ix.drivers.read(v, model.DriverID(id))
 			}
 		}
+	}
+	for _, id := range ix.placed {
+		ix.drivers.read(v, id)
 	}
 }
 

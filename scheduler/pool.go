@@ -33,6 +33,10 @@ type Pool struct {
 	// the next pass.
 	parked []int32
 
+	// round are the same workers by id, if drivers were placed lately (byIDs).
+	round     *grid
+	wentRound bool
+
 	now    assignment // scratch of assign
 	sought capacity   // scratch of assign
 }
@@ -203,14 +207,35 @@ func (p *Pool) settle(at int32) {
 	}
 	rank := p.order.rank(&s.free)
 	if s.place == inOrder {
+		if p.round != nil {
+			p.round.set(0, s.pos, &s.free)
+		}
 		if rank == s.rank {
 			p.ranking.set(rank, s.pos, &s.free)
 			return
 		}
 		p.ranking.remove(s.rank, s.pos)
+	} else if p.round != nil {
+		p.round.insert(at, 0, s.pos, &s.free)
 	}
 	p.ranking.insert(at, rank, s.pos, &s.free)
 	s.rank, s.place = rank, inOrder
+}
+
+// remove takes a slot that is in order out of all orders.
+func (p *Pool) remove(s *slot) {
+	p.ranking.remove(s.rank, s.pos)
+	if p.round != nil {
+		p.round.remove(0, s.pos)
+	}
+}
+
+// park puts aside those that were found blocked, the first ones excepted.
+func (p *Pool) park(before int) {
+	for _, at := range p.parked[before:] {
+		p.remove(&p.slots[at])
+		p.slots[at].place = parked
+	}
 }
 
 // takeOut puts a slot outside.
@@ -218,7 +243,7 @@ func (p *Pool) takeOut(at int32) {
 	s := &p.slots[at]
 	switch s.place {
 	case inOrder:
-		p.ranking.remove(s.rank, s.pos)
+		p.remove(s)
 	case parked:
 		i := slices.Index(p.parked, at)
 		p.parked = slices.Delete(p.parked, i, i+1)
@@ -259,7 +284,7 @@ func (p *Pool) freshen() {
 		return
 	}
 	p.stale = false
-	p.ranking = p.newRanking()
+	p.ranking, p.round = p.newRanking(), nil
 	for i, at := range p.ids {
 		s := &p.slots[at]
 		s.pos = uint32(i)
@@ -358,10 +383,7 @@ func (p *Pool) assign(d *Demand, bound int, excluded, blocked func(model.WorkerI
 		}
 	}
 	p.offerEquals()
-	for _, at := range p.parked[parkedBefore:] {
-		p.ranking.remove(p.slots[at].rank, p.slots[at].pos)
-		p.slots[at].place = parked
-	}
+	p.park(parkedBefore)
 	p.now.finish()
 	return p.now.shares, fits
 }

@@ -40,6 +40,8 @@ type View interface {
 	// WaitingDrivers visits the drivers that may be placed now, in the order of
 	// their queue, until f returns false.
 	WaitingDrivers(f func(d *model.Driver) bool)
+	// WaitingDriver finds one of them.
+	WaitingDriver(id model.DriverID) (d *model.Driver, ok bool)
 	// PlacedDrivers counts the drivers that are placed.
 	PlacedDrivers() int
 	// DriverCursor is the worker that got a driver last; it need not exist.
@@ -75,6 +77,7 @@ type Changes struct {
 	// All stands for every record.
 	All     bool
 	Workers []model.WorkerID
-	// Apps changed: the record, the executors, or what AppBlocked says.
+	// Apps changed: the record, the executors, or what AppBlocked says. Drivers
+	// that changed are named here too (DriverID.Owner).
 	Apps []model.AppID
 }

@@ -175,6 +175,15 @@ func (s *state) WaitingDrivers(f func(*model.Driver) bool) {
 	s.QueuedDrivers(func(d *model.Driver) bool { return d.BackoffUntil > s.tick || f(d) })
 }
 
+func (s *state) WaitingDriver(id model.DriverID) (*model.Driver, bool) {
+	for _, d := range s.drivers {
+		if d.ID == id {
+			return d, d.State.Queued() && d.BackoffUntil <= s.tick
+		}
+	}
+	return nil, false
+}
+
 func (s *state) PlacedDrivers() int {
 	n := 0
 	for _, d := range s.drivers {

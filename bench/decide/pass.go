@@ -74,6 +74,8 @@ func (c *cluster) DueGangs(func(*model.App) bool) {}
 
 func (c *cluster) WaitingDrivers(func(*model.Driver) bool) {}
 
+func (c *cluster) WaitingDriver(model.DriverID) (*model.Driver, bool) { return nil, false }
+
 func (c *cluster) PlacedDrivers() int { return 0 }
 
 func (c *cluster) DriverCursor() model.WorkerID { return "" }
