@@ -148,6 +148,9 @@ func TestATaskThatKillsItsExecutorsIsGivenUp(t *testing.T) {
 	r := start(t, nil)
 	addr := r.address()
 	r.submit("poison")
+	if MaxReruns+1 >= model.FailuresLimit {
+		t.Errorf("the application would fail before its call: %d losses, %d ended executors are borne", MaxReruns+1, model.FailuresLimit)
+	}
 	for id := range model.ExecutorID(MaxReruns + 1) {
 		r.cluster.place(id, 1)
 		p := r.join(addr, id)

@@ -17,8 +17,10 @@ const (
 	MaxUndeliveredBytes = 64 << 20
 	// MaxReruns is how often a task is run again because its executor was
 	// lost; then it is reported as NOT_RUN. A task that kills machines must
-	// not walk through the whole cluster.
-	MaxReruns = 10
+	// not walk through the whole cluster, and it is to fail before its
+	// application does, of which few failed executors are borne
+	// (model.FailuresLimit).
+	MaxReruns = 8
 	// MaxSlots bounds the tasks at once on one executor, whatever its cores;
 	// well below what an executor holds.
 	MaxSlots = 512
