@@ -33,6 +33,7 @@ type cluster struct {
 	t                  *testing.T
 	addr               string
 	cores              []int // of the executors to start
+	refuse             error // what a registration is answered with
 
 	mu      sync.Mutex
 	index   uint64
@@ -83,6 +84,9 @@ func (c *cluster) Staleness(context.Context) (model.Staleness, error) {
 func (c *cluster) RegisterApp(_ context.Context, _ rpc.CallInfo, spec model.AppSpec) (rpc.RegisterAppReply, error) {
 	if err := spec.Validate(); err != nil {
 		return rpc.RegisterAppReply{}, err
+	}
+	if c.refuse != nil {
+		return rpc.RegisterAppReply{}, c.refuse
 	}
 	c.mu.Lock()
 	c.spec = spec

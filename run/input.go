@@ -100,6 +100,10 @@ type inputs struct {
 	closers []io.Closer
 }
 
+// sources is how many sources of inputs there are: standard input if there is
+// no other.
+func (o *Options) sources() int { return max(1, len(o.ArgFiles)+len(o.Args)) }
+
 // openInputs opens the sources: files first, then lists, else stdin.
 func openInputs(o *Options, stdin io.Reader) (in *inputs, err error) {
 	in = &inputs{total: -1}

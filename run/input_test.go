@@ -116,14 +116,17 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 		o    Options
 		text string
 	}{
-		"no command":                 {Options{}, "command"},
-		"a relative directory":       {Options{Command: "x", Chdir: "here"}, "chdir"},
-		"a directory with transfer":  {Options{Command: "x", Chdir: "/", Transfer: []string{os.Args[0]}}, "excludes chdir"},
-		"a variable that is not set": {Options{Command: "x", Env: []string{"NOPE"}}, "NOPE"},
-		"a nameless variable":        {Options{Command: "x", Env: []string{"=1"}}, "NAME"},
-		"negative numbers":           {Options{Command: "x", Cores: -1, Jobs: -1, Retries: -1, Timeout: -1}, "retries"},
-		"a transfer of nothing":      {Options{Command: "x", Transfer: []string{dir + "/none"}}, "none"},
-		"a transfer of a directory":  {Options{Command: "x", Transfer: []string{dir}}, "regular"},
+		"no command":                  {Options{}, "command"},
+		"a relative directory":        {Options{Command: "x", Chdir: "here"}, "chdir"},
+		"a directory with transfer":   {Options{Command: "x", Chdir: "/", Transfer: []string{os.Args[0]}}, "excludes chdir"},
+		"a variable that is not set":  {Options{Command: "x", Env: []string{"NOPE"}}, "NOPE"},
+		"a nameless variable":         {Options{Command: "x", Env: []string{"=1"}}, "NAME"},
+		"negative numbers":            {Options{Command: "x", Cores: -1, Jobs: -1, Retries: -1, Timeout: -1}, "retries"},
+		"a transfer of nothing":       {Options{Command: "x", Transfer: []string{dir + "/none"}}, "none"},
+		"a transfer of a directory":   {Options{Command: "x", Transfer: []string{dir}}, "regular"},
+		"a source that is not there":  {Options{Command: "x {2}", Args: [][]string{{"a"}}}, "command: invalid: {2} is the input of source 2, and there is 1"},
+		"a transfer by such a source": {Options{Command: "x", Transfer: []string{"f{3}"}, Args: [][]string{{"a"}, {"b"}}}, "transfer: invalid: {3}"},
+		"results in a file":           {Options{Command: "x", ResultsDir: os.Args[0] + "/below"}, "results"},
 	} {
 		_, code, err := Run(t.Context(), c.o, deps)
 		if code != CodeUsage || !errors.Is(err, model.ErrInvalid) || !strings.Contains(err.Error(), c.text) {

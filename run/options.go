@@ -142,6 +142,7 @@ func (o Options) prepare(ctx context.Context, d *Deps) (*plan, error) {
 	var err error
 	p.command, err = ParseTemplate(o.Command)
 	note(err)
+	note(p.command.checkSources("command", o.sources()))
 	if o.Cores < 0 || o.Cores > model.MaxCores {
 		bad("cores %d: must be between 1 and %d", o.Cores, model.MaxCores)
 	}
@@ -171,6 +172,9 @@ func (o Options) prepare(ctx context.Context, d *Deps) (*plan, error) {
 	note(err)
 	p.transfer, err = newTransfer(o.Transfer)
 	note(err)
+	for _, t := range p.transfer.each {
+		note(t.checkSources("transfer", o.sources()))
+	}
 	note(p.listen(ctx, d))
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

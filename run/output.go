@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/hearthd/hearth/driver"
+	"github.com/hearthd/hearth/model"
 )
 
 // body is one output stream of a task: in memory, or in a file that has no
@@ -91,6 +92,26 @@ func (o *taskOutput) bytes() int { return len(o.stdout.data) + len(o.stderr.data
 func (o *taskOutput) close() {
 	o.stdout.close()
 	o.stderr.close()
+}
+
+// prepareResults makes the directory of --results and sees that it takes files:
+// a task that has run and whose output can't be kept has run for nothing.
+func prepareResults(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	fail := func(err error) error { return fmt.Errorf("results %q: %w: %w", dir, model.ErrInvalid, err) }
+	if err := os.MkdirAll(dir, 0o777); err != nil { //nolint:gosec // for the user, under the user's umask
+		return fail(err)
+	}
+	f, err := os.CreateTemp(dir, ".hearth-run-*")
+	if err != nil {
+		return fail(err)
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fail(err)
+	}
+	return nil
 }
 
 // save writes the files of --results.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 // then every task is cancelled and the application ended first, unless
 // deps.Abort is closed. The exit code is that of design 9: the number of failed
 // tasks up to MaxFailureCode (with now,fail=1 the failing task's own),
-// CodeUsage for options that make no sense (the error wraps model.ErrInvalid),
-// CodeInterrupted, or CodeFault with the error. An input that blocks is not
-// interrupted; its reader ends with it.
+// CodeUsage for options that make no sense, here or to the cluster (the error
+// wraps model.ErrInvalid), CodeInterrupted, or CodeFault with the error. An
+// input that blocks is not interrupted; its reader ends with it.
 func Run(ctx context.Context, o Options, deps Deps) (Summary, int, error) {
 	started := time.Now()
 	p, err := o.prepare(ctx, &deps)
@@ -28,6 +29,10 @@ func Run(ctx context.Context, o Options, deps Deps) (Summary, int, error) {
 	}
 	in, err := openInputs(&p.Options, deps.Stdin)
 	if err != nil {
+		return Summary{}, CodeUsage, err
+	}
+	if err := prepareResults(p.ResultsDir); err != nil {
+		in.close()
 		return Summary{}, CodeUsage, err
 	}
 	r := &runner{p: p, deps: deps, in: in}
@@ -108,7 +113,11 @@ func (r *runner) run(ctx context.Context) (Summary, int, error) {
 func (r *runner) finish(ctx context.Context, e *engine, err error, stopDriver func(), driverErr <-chan error, stderr io.Writer) (int, error) {
 	switch {
 	case errors.Is(err, errDriverEnded):
-		return CodeFault, <-driverErr
+		err := <-driverErr
+		if r.drv.App() == "" && errors.Is(err, model.ErrInvalid) {
+			return CodeUsage, err // a queue that there is none of, say
+		}
+		return CodeFault, err
 	case ctx.Err() != nil:
 		e.sum.NotDone = e.sum.Tasks - e.sum.Succeeded - e.sum.Failed
 		r.end(ctx, stopDriver, driverErr, stderr, model.AppFailed, "interrupted", CodeInterrupted)
@@ -189,6 +198,6 @@ func (r *runner) waiting(stderr io.Writer) {
 	case app != "":
 		note(stderr, "%s is registered; no executor has come yet", app)
 	default:
-		note(stderr, "no master has answered yet")
+		note(stderr, "no master has answered yet at %s", strings.Join(r.deps.Masters, ", "))
 	}
 }

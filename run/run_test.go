@@ -270,6 +270,16 @@ func TestAnApplicationKilledBySomebodyElseIsAFault(t *testing.T) {
 	}
 }
 
+func TestWhatTheClusterFindsInvalidIsUsage(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.refuse = fmt.Errorf("%w: queue \"none\"", model.ErrInvalid)
+	r := runOn(t.Context(), t, c, Options{Command: "true", Args: [][]string{{"1"}}}, nil)
+	if r.code != CodeUsage || r.err == nil || !strings.Contains(r.err.Error(), `queue "none"`) {
+		t.Errorf("code %d, %v, want %d and the reason", r.code, r.err, CodeUsage)
+	}
+}
+
 func TestInputsAreReadFromStandardInputAsTheyCome(t *testing.T) {
 	t.Parallel()
 	in, feed := io.Pipe()

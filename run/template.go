@@ -103,6 +103,16 @@ func place(name string) (part, bool) {
 	return part{kind: kindSource, source: n}, true
 }
 
+// checkSources refuses a place for a source that there is none of: it would
+// stand for nothing in every task.
+func (t Template) checkSources(what string, sources int) error {
+	if t.max <= sources {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: {%d} is the input of source %d, and there is %d: add a list after %s or a file with --arg-file",
+		what, model.ErrInvalid, t.max, t.max, sources, argSeparator)
+}
+
 func (t Template) hasPlaces() bool {
 	for _, p := range t.parts {
 		if p.kind != kindLiteral {
