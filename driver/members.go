@@ -3,6 +3,7 @@ package driver
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hearthd/hearth/model"
@@ -50,12 +51,16 @@ func (l *loop) announced(e model.DriverExecutor) {
 
 // endOf says in words how an executor ended.
 func endOf(e model.DriverExecutor) string {
-	text := string(e.State)
+	how := ""
 	switch {
 	case e.Signal != 0:
-		text = fmt.Sprintf("%s, signal %d", text, e.Signal)
+		how = fmt.Sprintf("signal %d", e.Signal)
 	case e.ExitCode > 0:
-		text = fmt.Sprintf("%s, exit code %d", text, e.ExitCode)
+		how = fmt.Sprintf("exit code %d", e.ExitCode)
+	}
+	text := string(e.State)
+	if how != "" && !strings.Contains(e.Reason, how) { // most reasons say it
+		text += ", " + how
 	}
 	if e.Reason != "" {
 		text += ": " + e.Reason

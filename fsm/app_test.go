@@ -33,6 +33,12 @@ func TestAnApplicationIsRegistered(t *testing.T) {
 	c := regApp(driverSpec())
 	c.GetRegisterApp().Token = ""
 	w.refused(c, model.RejectInvalid)
+	lost := driverSpec()
+	lost.Queue = "none"
+	w.refused(regApp(lost), model.RejectInvalid)
+	if text := w.do(regApp(lost))[0].Text; !strings.Contains(text, `queue "none" is not one of the cluster's queues (default): leave it out for default`) {
+		t.Errorf("an unknown queue is refused with %q", text)
+	}
 	if got := w.v().AppByPrefix("app-"); len(got) != 2 || got[0] != res.App {
 		t.Errorf("by prefix: %v, want both in order", got)
 	}

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/hearthd/hearth/model"
 	replogv1 "github.com/hearthd/hearth/proto/replog/v1"
@@ -27,8 +28,8 @@ func (t *tx) registerApp(c *replogv1.Command, p *replogv1.RegisterApp) Result {
 		return reject(model.RejectInvalid, "token: %d bytes, want 1 to %d", n, maxTokenBytes)
 	}
 	if q := spec.QueueName(); !t.meta.settings.HasQueue(q) {
-		return reject(model.RejectInvalid, "queue %q is not one of the cluster's queues (%s): leave it out for the default one, or configure it with `hearth settings set %s=...`",
-			q, model.FormatQueues(t.meta.settings.Queues), model.SettingQueues)
+		return reject(model.RejectInvalid, "queue %q is not one of the cluster's queues (%s): leave it out for %s, or configure it with `hearth settings set %s=...`",
+			q, strings.Join(t.meta.settings.QueueNames(), ", "), model.QueueDefault, model.SettingQueues)
 	}
 	if ref, is := callingAttempt(c); is && spec.Driver == "" {
 		spec.Driver, spec.Attempt = model.DriverID(ref.App), int(ref.Executor)

@@ -201,15 +201,5 @@ func exitCodeOf(e *model.Executor) int {
 
 // describe says how an executor failed, for a person.
 func describe(e *model.Executor) string {
-	what := fmt.Sprintf("exit code %d", e.ExitCode)
-	if e.Signal > 0 {
-		what = fmt.Sprintf("signal %d", e.Signal)
-	}
-	if e.Cause == model.CauseStart {
-		what = "it could not be started"
-	}
-	if e.Reason != "" {
-		what += " (" + e.Reason + ")"
-	}
-	return fmt.Sprintf("%s on worker %s", what, e.Worker)
+	return fmt.Sprintf("%s on worker %s", e.Failure(), e.Worker)
 }

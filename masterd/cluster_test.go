@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/hearthd/hearth/client"
 	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/model"
+	"github.com/hearthd/hearth/rpc"
 )
 
 // testPatience bounds every wait of these tests in real time.
@@ -315,4 +317,35 @@ func TestAStoppedMasterLeavesGossipAndStaysAMember(t *testing.T) {
 		}
 		return l.isVoter(gone.ID())
 	})
+}
+
+// A client says what it asked for, so that the master's answer need not.
+func TestRefusalsSayOnceWhatWasAsked(t *testing.T) {
+	c := newClient(t, startCluster(t, 1)...)
+	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
+	defer cancel()
+	lost := sleeper("lost")
+	lost.Queue = "none"
+	_, register := c.RegisterApp(ctx, lost)
+	_, drain := c.DrainWorkers(ctx, rpc.DrainRequest{Workers: rpc.WorkerChoice{IDs: []string{"worker-none"}}})
+	_, undrain := c.UndrainWorkers(ctx, rpc.WorkerChoice{IDs: []string{"worker-none"}})
+	_, keys := c.ChangeGossipKeys(ctx, model.GossipKeyOrder{Action: model.GossipKeyInstall, Key: "short"})
+	for what, err := range map[string]error{
+		"register application": register,
+		"drain workers":        drain,
+		"undrain workers":      undrain,
+		"a gossip key":         keys,
+		"set settings":         c.SetSettings(ctx, map[string]string{"none": "1"}),
+		"kill application":     c.KillApp(ctx, "app-20261130061500-0009", "test"),
+		"kill executors":       c.KillExecutors(ctx, rpc.KillExecutorsRequest{App: "app-20261130061500-0009", Executors: []model.ExecutorID{0}}),
+		"targets of":           c.SetTargets(ctx, rpc.SetTargetsRequest{App: "app-20261130061500-0009", Token: "t", Totals: map[int]int{0: 1}}),
+		"finish application":   c.FinishApp(ctx, rpc.FinishAppRequest{App: "app-20261130061500-0009", Token: "t", State: model.AppFinished}),
+		"kill driver":          c.KillDriver(ctx, "driver-20261130061500-0009", "test"),
+		"revoke":               c.RevokeToken(ctx, "none"),
+		"remove master":        c.RemoveMaster(ctx, "master-2f0c51a9be47"),
+	} {
+		if err == nil || strings.Count(err.Error(), what) != 1 {
+			t.Errorf("%v: want %q in it once", err, what)
+		}
+	}
 }

@@ -145,10 +145,10 @@ func stopDrainedCommand(w *model.Worker, refs []model.ExecutorRef, reason string
 func (s clusterService) DrainWorkers(ctx context.Context, call rpc.CallInfo, req rpc.DrainRequest) (rpc.DrainReply, error) {
 	ids, err := s.chosenWorkers(req.Workers)
 	if err != nil {
-		return rpc.DrainReply{}, fmt.Errorf("drain workers: %w", err)
+		return rpc.DrainReply{}, err
 	}
 	if _, err := s.m.commit(ctx, call, drainCommand(ids, req.Terms)); err != nil {
-		return rpc.DrainReply{}, fmt.Errorf("drain workers: %w", err)
+		return rpc.DrainReply{}, err
 	}
 	return rpc.DrainReply{Workers: ids}, nil
 }
@@ -157,11 +157,11 @@ func (s clusterService) DrainWorkers(ctx context.Context, call rpc.CallInfo, req
 func (s clusterService) UndrainWorkers(ctx context.Context, call rpc.CallInfo, choice rpc.WorkerChoice) (rpc.DrainReply, error) {
 	ids, err := s.chosenWorkers(choice)
 	if err != nil {
-		return rpc.DrainReply{}, fmt.Errorf("undrain workers: %w", err)
+		return rpc.DrainReply{}, err
 	}
 	cmd := &replogv1.Command{Kind: &replogv1.Command_UndrainWorkers{UndrainWorkers: &replogv1.UndrainWorkers{Workers: workerNames(ids)}}}
 	if _, err := s.m.commit(ctx, call, cmd); err != nil {
-		return rpc.DrainReply{}, fmt.Errorf("undrain workers: %w", err)
+		return rpc.DrainReply{}, err
 	}
 	return rpc.DrainReply{Workers: ids}, nil
 }

@@ -24,7 +24,7 @@ func (s clusterService) ChangeGossipKeys(_ context.Context, o model.GossipKeyOrd
 	case model.GossipKeyInstall:
 		keys, parseErr := gossip.ParseKeys([]byte(o.Key.Reveal()))
 		if parseErr != nil || len(keys) != 1 {
-			return model.GossipKeysView{}, fmt.Errorf("install a gossip key: %w: want one key in base64", model.ErrInvalid)
+			return model.GossipKeysView{}, fmt.Errorf("%w: want one key in base64", model.ErrInvalid)
 		}
 		r, err = s.m.goss.InstallKey(keys[0])
 		o.ID = gossip.KeyID(keys[0])

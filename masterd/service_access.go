@@ -17,10 +17,8 @@ var _ rpc.AccessService = accessService{}
 
 // CreateToken commits a token.
 func (s accessService) CreateToken(ctx context.Context, call rpc.CallInfo, req rpc.CreateTokenRequest) error {
-	if _, err := s.m.commit(ctx, call, createTokenCommand(req)); err != nil {
-		return fmt.Errorf("create token for %q: %w", req.Name, err)
-	}
-	return nil
+	_, err := s.m.commit(ctx, call, createTokenCommand(req))
+	return err
 }
 
 func createTokenCommand(req rpc.CreateTokenRequest) *replogv1.Command {
@@ -32,10 +30,7 @@ func createTokenCommand(req rpc.CreateTokenRequest) *replogv1.Command {
 // RevokeToken commits the end of a token.
 func (s accessService) RevokeToken(ctx context.Context, call rpc.CallInfo, id model.TokenID) error {
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_RevokeToken{RevokeToken: &replogv1.RevokeToken{Id: string(id)}}})
-	if err != nil {
-		return fmt.Errorf("revoke token %s: %w", id, err)
-	}
-	return nil
+	return err
 }
 
 // Tokens lists the tokens of this replica.

@@ -76,7 +76,7 @@ func (s clusterService) RegisterApp(ctx context.Context, call rpc.CallInfo, spec
 		err = res.Err()
 	}
 	if err != nil {
-		return rpc.RegisterAppReply{}, fmt.Errorf("register application %q: %w", spec.Name, err)
+		return rpc.RegisterAppReply{}, err
 	}
 	return rpc.RegisterAppReply{App: res.App, Token: res.Token, Index: res.Index, LeaderAddr: s.m.GRPCAddr()}, nil
 }
@@ -92,7 +92,7 @@ func (s clusterService) FinishApp(ctx context.Context, call rpc.CallInfo, req rp
 	cmd := finishAppCommand(req.App, req.State, req.Reason, req.ExitCode)
 	cmd.GetFinishApp().Token = req.Token.Reveal()
 	_, err := s.m.commit(ctx, call, cmd)
-	return wrapApp("finish", req.App, err)
+	return err
 }
 
 // KillApp ends an application as KILLED.
@@ -100,13 +100,13 @@ func (s clusterService) KillApp(ctx context.Context, call rpc.CallInfo, app mode
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_KillApp{KillApp: &replogv1.KillApp{
 		App: string(app), Reason: model.TrimReason(reason),
 	}}})
-	return wrapApp("kill", app, err)
+	return err
 }
 
 // KillExecutors ends executors of an application.
 func (s clusterService) KillExecutors(ctx context.Context, call rpc.CallInfo, req rpc.KillExecutorsRequest) error {
 	_, err := s.m.commit(ctx, call, killExecutorsCommand(req.App, req.Executors, req.Reason))
-	return wrapApp("kill executors of", req.App, err)
+	return err
 }
 
 // SetTargets sets the totals of the named profiles.
@@ -119,7 +119,7 @@ func (s clusterService) SetTargets(ctx context.Context, call rpc.CallInfo, req r
 		cmd.Profiles = append(cmd.Profiles, &replogv1.NumberedProfile{Id: int32(id), Profile: fsm.ProfileToProto(req.Profiles[id])})
 	}
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_SetTargets{SetTargets: cmd}})
-	return wrapApp("set targets of", req.App, err)
+	return err
 }
 
 func sortedInts[V any](m map[int]V) []int {
@@ -129,13 +129,6 @@ func sortedInts[V any](m map[int]V) []int {
 	}
 	slices.Sort(out)
 	return out
-}
-
-func wrapApp(what string, app model.AppID, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s application %s: %w", what, app, err)
 }
 
 // Staleness says who leads and how far this replica is.
@@ -243,10 +236,7 @@ func (s clusterService) SetSettings(ctx context.Context, call rpc.CallInfo, valu
 	}
 	slices.SortFunc(cmd.Settings, func(a, b *replogv1.Setting) int { return strings.Compare(a.Name, b.Name) })
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_SetSettings{SetSettings: cmd}})
-	if err != nil {
-		return fmt.Errorf("set settings: %w", err)
-	}
-	return nil
+	return err
 }
 
 // RaftServers lists the Raft configuration as the leader sees it.
@@ -270,10 +260,7 @@ func (s clusterService) TransferLeadership(ctx context.Context, to model.MasterI
 			return err
 		}
 	}
-	if err := s.m.transfer(ctx, to); err != nil {
-		return fmt.Errorf("transfer leadership: %w", err)
-	}
-	return nil
+	return s.m.transfer(ctx, to)
 }
 
 func (m *Master) isVoter(id model.MasterID) error {
@@ -314,7 +301,7 @@ func (s clusterService) RemoveMaster(ctx context.Context, call rpc.CallInfo, id 
 		return s.m.notLeader()
 	}
 	if _, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_RemoveMaster{RemoveMaster: &replogv1.RemoveMaster{Id: string(id)}}}); err != nil {
-		return fmt.Errorf("remove master %s: %w", id, err)
+		return err
 	}
 	if err := s.m.node.RemoveServer(ctx, id); err != nil {
 		return fmt.Errorf("remove master %s from raft: %w", id, err)

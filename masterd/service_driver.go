@@ -24,7 +24,7 @@ func (s driversService) SubmitDriver(ctx context.Context, call rpc.CallInfo, spe
 		Spec: fsm.DriverSpecToProto(spec),
 	}}})
 	if err != nil {
-		return rpc.SubmitDriverReply{}, fmt.Errorf("submit driver %q: %w", spec.Name, err)
+		return rpc.SubmitDriverReply{}, err
 	}
 	return rpc.SubmitDriverReply{Driver: res.Driver, Index: res.Index, LeaderAddr: s.m.GRPCAddr()}, nil
 }
@@ -34,10 +34,7 @@ func (s driversService) KillDriver(ctx context.Context, call rpc.CallInfo, id mo
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_KillDriver{KillDriver: &replogv1.KillDriver{
 		Driver: string(id), Reason: model.TrimReason(reason),
 	}}})
-	if err != nil {
-		return fmt.Errorf("kill driver %s: %w", id, err)
-	}
-	return nil
+	return err
 }
 
 // KillDrivers commits the end of every driver that the caller may end.
@@ -45,10 +42,7 @@ func (s driversService) KillDrivers(ctx context.Context, call rpc.CallInfo, reas
 	_, err := s.m.commit(ctx, call, &replogv1.Command{Kind: &replogv1.Command_KillDrivers{KillDrivers: &replogv1.KillDrivers{
 		Reason: model.TrimReason(reason),
 	}}})
-	if err != nil {
-		return fmt.Errorf("kill all drivers: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Drivers lists drivers from this replica.

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // ProfileDefault is the profile every application has.
@@ -254,6 +256,32 @@ type Executor struct {
 
 // Ref names the executor.
 func (e *Executor) Ref() ExecutorRef { return ExecutorRef{App: e.App, Executor: e.ID} }
+
+// Failure says how the executor failed, for a person.
+func (e *Executor) Failure() string {
+	switch {
+	case e.Cause == CauseStart:
+		return endWords("it", "could not be started", e.Reason)
+	case e.Signal > 0:
+		return endWords("", fmt.Sprintf("signal %d", e.Signal), e.Reason)
+	}
+	return endWords("", fmt.Sprintf("exit code %d", e.ExitCode), e.Reason)
+}
+
+// endWords says how a process of who ended and why. Most reasons say how, too:
+// then they are enough.
+func endWords(who, how, reason string) string {
+	if strings.Contains(reason, how) {
+		return reason
+	}
+	if who != "" {
+		how = who + " " + how
+	}
+	if reason != "" {
+		how += " (" + reason + ")"
+	}
+	return how
+}
 
 // Clone returns a copy; Resources are shared because they never change.
 func (e *Executor) Clone() *Executor { c := *e; return &c }

@@ -135,3 +135,23 @@ func TestEveryRejectionHasASentinel(t *testing.T) {
 		t.Error("no rejection is an error")
 	}
 }
+
+func TestAFailureIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		e    model.Executor
+		want string
+	}{
+		{model.Executor{ExitCode: 4}, "exit code 4"},
+		{model.Executor{ExitCode: 4, Reason: "exit code 4"}, "exit code 4"},
+		{model.Executor{ExitCode: 1, Reason: "out of luck"}, "exit code 1 (out of luck)"},
+		{model.Executor{Signal: 9, Reason: "ended by signal 9 (SIGKILL)"}, "ended by signal 9 (SIGKILL)"},
+		{model.Executor{Signal: 9, Reason: "killed by the kernel"}, "signal 9 (killed by the kernel)"},
+		{model.Executor{Cause: model.CauseStart, ExitCode: -1, Reason: "could not be started: no such file"}, "could not be started: no such file"},
+		{model.Executor{Cause: model.CauseStart, ExitCode: -1, Reason: "no such file"}, "it could not be started (no such file)"},
+	} {
+		if got := tc.e.Failure(); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.e, got, tc.want)
+		}
+	}
+}

@@ -104,6 +104,17 @@ func (s Settings) HasQueue(name string) bool {
 	return name == QueueDefault || slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Name == name })
 }
 
+// QueueNames are the names of all queues, the default one first.
+func (s Settings) QueueNames() []string {
+	names := []string{QueueDefault}
+	for _, q := range s.Queues {
+		if q.Name != QueueDefault {
+			names = append(names, q.Name)
+		}
+	}
+	return names
+}
+
 // ParseQueues reads queues as operators write them: entries separated by ';',
 // each a name and what differs from the default, separated by ','. For
 // example "prod,priority=10,weight=3,cap_cores=64;batch". The empty text is no

@@ -55,17 +55,7 @@ func noneHas(workers int) string {
 
 // textEnd says how an executor ended that has failed.
 func textEnd(e *model.Executor) string {
-	how := fmt.Sprintf("exit code %d", e.ExitCode)
-	switch {
-	case e.Cause == model.CauseStart:
-		how = "it could not be started"
-	case e.Signal > 0:
-		how = fmt.Sprintf("signal %d", e.Signal)
-	}
-	if e.Reason != "" && e.Reason != how {
-		how += " (" + e.Reason + ")"
-	}
-	return fmt.Sprintf("executor %d on %s: %s", e.ID, e.Worker, how)
+	return fmt.Sprintf("executor %d on %s: %s", e.ID, e.Worker, e.Failure())
 }
 
 // noun names a resource as in "100 % of the cores".
