@@ -330,6 +330,41 @@ func TestAReplicaThatLagsDoesNotHideAnApplication(t *testing.T) {
 	if _, err := c.WaitApp(ctx, "app-2", 0); !errors.Is(err, model.ErrNotFound) {
 		t.Fatalf("got %v", err)
 	}
+	if v, err := c.Why(ctx, "app-1"); err != nil || v.Staleness.Master != model.MasterID(leader.addr) {
+		t.Fatalf("why: got %+v, %v, want the leader's answer", v, err)
+	}
+	if _, err := c.Why(ctx, "app-2"); !errors.Is(err, model.ErrNotFound) {
+		t.Fatalf("why: got %v", err)
+	}
+}
+
+func TestAReplicaThatLagsDoesNotHideALog(t *testing.T) {
+	t.Parallel()
+	fc := newFakeCluster()
+	leader := fc.master(t, func(m *fakeMaster) {
+		m.readLog = func(_ context.Context, _ rpc.LogRequest, send func(rpc.LogChunk) error) error {
+			return send(rpc.LogChunk{Data: []byte("said")})
+		}
+	})
+	standby := fc.master(t, func(m *fakeMaster) {
+		m.lagging = true
+		m.readLog = func(_ context.Context, req rpc.LogRequest, _ func(rpc.LogChunk) error) error {
+			return fmt.Errorf("%w: executor %s", model.ErrNotFound, req.Ref)
+		}
+	})
+	fc.setLeader(leader.addr)
+	fc.setApp(model.AppView{ID: "app-1", ChangeIndex: 3})
+	c := newClient(t, Config{Masters: []string{standby.addr}})
+	var said []byte
+	keep := func(chunk rpc.LogChunk) error { said = append(said, chunk.Data...); return nil }
+	req := rpc.LogRequest{Ref: model.ExecutorRef{App: "app-1"}, Stream: rpc.LogStdout}
+	if err := c.ReadLog(within(t, 10*time.Second), req, keep); err != nil || string(said) != "said" {
+		t.Fatalf("got %q, %v", said, err)
+	}
+	req.Ref.App = "app-2"
+	if err := c.ReadLog(within(t, 10*time.Second), req, keep); !errors.Is(err, model.ErrNotFound) {
+		t.Fatalf("got %v", err)
+	}
 }
 
 func TestALogIsResumedWhereItBroke(t *testing.T) {

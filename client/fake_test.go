@@ -143,7 +143,7 @@ func (c *fakeCluster) master(t *testing.T, change func(*fakeMaster)) *fakeMaster
 	if change != nil {
 		change(m)
 	}
-	s := rpc.NewServer(rpc.ServerConfig{Listener: m.lis, Leader: m, Dial: c.dialer()}, rpc.Services{Cluster: m, Drivers: m})
+	s := rpc.NewServer(rpc.ServerConfig{Listener: m.lis, Leader: m, Dial: c.dialer()}, rpc.Services{Cluster: m, Drivers: m, Explain: m})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -256,6 +256,15 @@ func (m *fakeMaster) App(_ context.Context, req rpc.AppRequest) (model.AppView, 
 		return model.AppView{}, fmt.Errorf("%w: application %s", model.ErrNotFound, req.ID)
 	}
 	return v, nil
+}
+
+func (m *fakeMaster) Why(ctx context.Context, id string) (model.Why, error) {
+	v, err := m.App(ctx, rpc.AppRequest{ID: id})
+	return model.Why{ID: string(v.ID), Staleness: model.Staleness{Master: model.MasterID(m.addr)}}, err
+}
+
+func (m *fakeMaster) Waiting(context.Context) (model.WaitingView, error) {
+	return model.WaitingView{}, nil
 }
 
 func (m *fakeMaster) WaitApp(ctx context.Context, req rpc.WaitAppRequest) (model.AppView, error) {

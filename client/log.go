@@ -22,8 +22,9 @@ func (c *Client) ReadLog(ctx context.Context, req rpc.LogRequest, w func(rpc.Log
 	what := fmt.Sprintf("read %s of %s", req.Stream, req.Ref)
 	t := tally{what: what, readOnly: true}
 	refusals := 0
+	from, asked := c.reader, false
 	for {
-		addr := c.reader.Next()
+		addr := from.Next()
 		got := false
 		var werr error
 		err := c.readLogOnce(ctx, addr, req, func(chunk rpc.LogChunk) error {
@@ -36,10 +37,13 @@ func (c *Client) ReadLog(ctx context.Context, req rpc.LogRequest, w func(rpc.Log
 		case werr != nil:
 			return werr
 		case err == nil:
-			c.reader.Reached(addr)
+			from.Reached(addr)
 			return nil
+		case errors.Is(err, model.ErrNotFound) && !asked && c.leaderKnows(ctx, string(req.Ref.App)):
+			from, asked = c.leader, true // the replica lags
+			continue
 		case judge(err) == final:
-			c.reader.Reached(addr)
+			from.Reached(addr)
 			return t.finalError(err)
 		}
 		t.note(err, judge(err))
@@ -51,8 +55,8 @@ func (c *Client) ReadLog(ctx context.Context, req rpc.LogRequest, w func(rpc.Log
 				return t.finalError(err)
 			}
 		}
-		c.reader.Failed(addr, err)
-		if werr := c.reader.Wait(ctx); werr != nil {
+		from.Failed(addr, err)
+		if werr := from.Wait(ctx); werr != nil {
 			return t.endedError(werr)
 		}
 	}
