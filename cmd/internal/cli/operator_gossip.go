@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hearthd/hearth/gossip"
 	"github.com/hearthd/hearth/internal/ca"
 	"github.com/hearthd/hearth/model"
 )
@@ -106,11 +107,14 @@ func readKeyInput(s Streams, path string) (model.Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("read gossip key: %w", err)
 	}
-	key := strings.TrimSpace(string(text))
-	if len(text) > maxKeyInput || key == "" {
+	keys, err := gossip.ParseKeys(text)
+	switch {
+	case len(text) > maxKeyInput || err == nil && len(keys) != 1:
 		return "", usage("%s: must hold one gossip key, as keys generate prints it", path)
+	case err != nil:
+		return "", usage("%s: %v", path, err)
 	}
-	return model.Secret(key), nil
+	return model.Secret(strings.TrimSpace(string(text))), nil
 }
 
 func gossipKeysAnswer(got model.GossipKeysView, err error) (any, func(io.Writer) error, error) {

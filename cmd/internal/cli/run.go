@@ -86,8 +86,8 @@ func (f *runFlags) options(s Streams, args []string) error {
 		errs = append(errs, errors.New("--cores: must be at least 1"))
 	}
 	var err error
-	if f.opts.MemoryMiB, err = config.ParseMemory(f.memory); err != nil {
-		errs = append(errs, wrapFlag("--memory", err))
+	if f.opts.MemoryMiB, err = parseMemory(f.memory); err != nil {
+		errs = append(errs, err)
 	}
 	if f.opts.Halt, err = run.ParseHalt(f.halt); err != nil {
 		errs = append(errs, wrapFlag("--halt", err))

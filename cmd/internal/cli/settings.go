@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,7 +106,7 @@ each as its name and what differs from the default: weight=1, priority=0 and cap
 		}
 		v := settingsSetView{Version: model.ViewVersion, Set: values}
 		return v, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%d settings changed\n", len(values))
+			_, err := fmt.Fprintf(w, "set %s\n", strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 			return err
 		}, nil
 	})

@@ -57,8 +57,8 @@ func (f *workFlags) read(s Streams, argv []string, ps *problems) work {
 		ps.add(errors.New("--wait and --detach exclude each other"))
 	}
 	ps.add(checkRuntime(f.maxRuntime))
-	memory, err := config.ParseMemory(f.memory)
-	ps.add(wrapFlag("--memory", err))
+	memory, err := parseMemory(f.memory)
+	ps.add(err)
 	env, err := passEnv(f.env, s.Env)
 	ps.add(err)
 	files, err := readFiles(f.files)
@@ -91,12 +91,21 @@ func (ps *problems) orOf(whole func() error) error {
 	return nil
 }
 
-// checkRuntime refuses what would be cut to 0, which is no limit.
+// checkRuntime refuses what is no time, or would be cut to 0, which is no limit.
 func checkRuntime(d time.Duration) error {
-	if d > 0 && d < time.Millisecond {
-		return fmt.Errorf("--max-runtime %s: must be at least 1ms", d)
+	if d < 0 || d > 0 && d < time.Millisecond {
+		return fmt.Errorf("--max-runtime %s: must be at least 1ms, or 0 for no limit", d)
 	}
 	return nil
+}
+
+// parseMemory reads --memory, which nobody may have none of.
+func parseMemory(text string) (int64, error) {
+	mib, err := config.ParseMemory(text)
+	if err == nil && mib < 1 {
+		err = fmt.Errorf("%s: must be at least 1m", text)
+	}
+	return mib, wrapFlag("--memory", err)
 }
 
 func wrapFlag(name string, err error) error {
