@@ -15,6 +15,8 @@ import (
 const (
 	unreachableAfter = time.Second            // without a session: committed
 	livenessTick     = 100 * time.Millisecond // how often silence is looked at
+	livenessRest     = 250 * time.Millisecond // the same while there is none
+	restQuarters     = 4                      // of a beat, if that is shorter
 	stallNoticed     = 500 * time.Millisecond // a look that comes so late says that this process stood still
 	stallSettles     = 20 * time.Millisecond  // for reading what has waited
 	inventoryWait    = 10 * time.Second       // for the Hello of a worker, at the start of a term
@@ -48,7 +50,7 @@ func (c *runClock) since() time.Duration {
 }
 
 // look moves the clock on and returns for how long this master stood still, 0
-// if it did not. It is called every livenessTick.
+// if it did not. It is called every livenessTick or livenessRest.
 func (c *runClock) look() (stood time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +67,8 @@ func (c *runClock) look() (stood time.Duration) {
 // gossip are witnesses, a refused dial-back is proof, time decides the rest.
 // Closed sessions are looked into at once, beside this loop.
 func (l *leadership) runLiveness(ctx context.Context) error {
-	tick := time.NewTicker(livenessTick)
+	pause := livenessTick
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	var thorough, warned time.Time
 	for {
@@ -82,7 +85,7 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 		if stood > 0 && sleep(ctx, stallSettles) != nil { // what was said meanwhile is read first
 			return nil
 		}
-		all := time.Since(thorough) >= loopTick
+		all := time.Since(thorough) > loopTick-livenessTick/2 // tickers are not exact
 		if all {
 			thorough = time.Now()
 			l.noteGossip()
@@ -91,6 +94,10 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 			if err := l.markWorker(ctx, d); err != nil && ctx.Err() == nil {
 				l.log.Warn("could not commit a verdict on a worker", "worker", string(d.worker.ID), "state", string(d.state), "err", err)
 			}
+		}
+		if now := l.livenessPause(); now != pause {
+			pause = now
+			tick.Reset(pause)
 		}
 		if !all {
 			continue
@@ -101,6 +108,20 @@ func (l *leadership) runLiveness(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// livenessPause is the time until the next look. A worker is overdue, or without a
+// session, for long before there is a verdict on it: while none is, looks may be
+// rarer without a verdict being later.
+func (l *leadership) livenessPause() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.workers {
+		if s.session == nil || l.silentLocked(s) {
+			return livenessTick
+		}
+	}
+	return max(livenessTick, min(livenessRest, l.m.cfg.WorkerBeat/restQuarters))
 }
 
 // noteGossip copies what gossip says of workers into their seats.

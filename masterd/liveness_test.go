@@ -104,6 +104,33 @@ func (l *leadership) stand(d time.Duration) []verdict {
 	return l.judgeWorkers(false)
 }
 
+func TestSilenceIsLookedAtMoreOftenWhileThereIsSome(t *testing.T) {
+	m, _ := startTimed(t, time.Minute, time.Second)
+	l := judging(m, "worker-a")
+	s := l.workers["worker-a"]
+	look := func(what string, want time.Duration) {
+		t.Helper()
+		if got := l.livenessPause(); got != want {
+			t.Errorf("%s: the next look in %s, want %s", what, got, want)
+		}
+	}
+	look("everybody answers", livenessRest)
+	for range 4 { // more at once would be a master that stood still
+		l.stand(stallNoticed)
+	}
+	look("a beat is overdue", livenessTick)
+	l.answeredWorker(s.id, 1)
+	look("it has come", livenessRest)
+	s.session = nil
+	look("a session is closed", livenessTick)
+	l.workers = nil
+	look("there is nobody", livenessRest)
+	m.cfg.WorkerBeat = 600 * time.Millisecond
+	look("beats are short", 150*time.Millisecond)
+	m.cfg.WorkerBeat = 10 * time.Millisecond
+	look("beats are very short", livenessTick)
+}
+
 // A leader that was stopped for longer than worker_timeout finds everybody
 // silent when it goes on; what they have said waits to be read.
 func TestTheTimeThatAMasterStoodStillCountsAgainstNobody(t *testing.T) {
