@@ -26,7 +26,8 @@ func TestSimAnApplicationIsPlacedByTheEntryThatRegistersIt(t *testing.T) {
 		const tries = 5
 		together := 0
 		for i := range tries {
-			time.Sleep(time.Second) // the log is quiet, but for what masters tell each other
+			// The log is quiet, but for what masters write once a second: each try is at another moment of it.
+			time.Sleep(time.Second + 130*time.Millisecond)
 			began := time.Now()
 			reply, err := clusterService{leader.Master}.RegisterApp(context.Background(),
 				rpc.CallInfo{RequestID: fmt.Sprint("r-", i), Base: leader.fsm.View().Index(), Principal: "ann"}, sleeper(fmt.Sprint("app ", i)))
