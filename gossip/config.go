@@ -75,8 +75,9 @@ type Config struct {
 	// one; [Gossip.LocalAddr] reports the result.
 	BindHost string
 	BindPort int
-	// AdvertiseHost and AdvertisePort are what others are told, if different. A host name is resolved at the start. With a
-	// port but no host, the bound address is advertised with that port.
+	// AdvertiseHost and AdvertisePort are what others are told, if different. A host name has to resolve where the others
+	// are, not here; it must be the host of Tags.GRPCAddr, by which they know it. With a port but no host, the bound
+	// address is advertised with that port.
 	AdvertiseHost string
 	AdvertisePort int
 	// Tags is what to tell about this node at first. Tags.ID may be left empty.
@@ -94,6 +95,8 @@ type Config struct {
 	Rand *rand.Rand
 	// Transport is the network, nil the real one.
 	Transport Transport
+	// Lookup resolves names, nil as the operating system does.
+	Lookup LookupFunc
 }
 
 // Validate reports every problem of the configuration.

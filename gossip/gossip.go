@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +33,7 @@ var ErrNoMember = errors.New("no such member")
 type Gossip struct {
 	cfg       Config
 	admission *admission
+	names     *names
 	queue     *eventQueue
 	events    chan Event
 	pumped    chan struct{} // closed to end the pump
@@ -63,10 +67,14 @@ func New(cfg Config) (*Gossip, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = &osTransport{}
 	}
+	if cfg.Lookup == nil {
+		cfg.Lookup = lookupIP
+	}
 	cfg.Tags = cfg.tags()
 	g := &Gossip{
 		cfg:       cfg,
 		admission: newAdmission(cfg.Tags, cfg.Logger),
+		names:     newNames(cfg.Logger, cfg.Lookup),
 		seeds:     slices.Clone(cfg.Join),
 		more:      make(chan struct{}, 1),
 		queue:     newEventQueue(),
@@ -87,13 +95,17 @@ func (g *Gossip) Start() error {
 	if g.serf != nil {
 		return errors.New("gossip was started before")
 	}
-	w, err := openWire(g.cfg.Transport, g.cfg.bindAddr())
+	w, err := openWire(g.cfg.Transport, g.cfg.bindAddr(), g.names)
 	if err != nil {
 		return err
 	}
 	// serf asks this, too, but leaves a goroutine behind when its start fails.
 	if _, _, err := w.FinalAdvertiseAddr(g.cfg.AdvertiseHost, g.cfg.AdvertisePort); err != nil {
 		return errors.Join(err, w.Shutdown())
+	}
+	if err := w.unnamed(); err != nil {
+		g.cfg.Logger.Warn("the own advertised name does not resolve here; only others have to know it", "node", g.cfg.NodeID,
+			"name", g.cfg.AdvertiseHost, "setting", "network.advertise", "err", err)
 	}
 	raw := make(chan serf.Event, serfEventBuffer)
 	conf, err := g.cfg.serfConfig(w, g.admission, raw, g.noteLostDatagrams)
@@ -105,7 +117,7 @@ func (g *Gossip) Start() error {
 		return errors.Join(fmt.Errorf("start gossip of %s: %w", g.cfg.NodeID, err), w.Shutdown())
 	}
 	g.wire, g.serf, g.ring = w, s, conf.MemberlistConfig.Keyring
-	g.drains.Add(3)
+	g.drains.Add(4)
 	go func() {
 		defer g.drains.Done()
 		g.drain(raw)
@@ -116,10 +128,14 @@ func (g *Gossip) Start() error {
 	}()
 	go func() {
 		defer g.drains.Done()
-		g.watchDatagrams(s, w.advertisedAddr().String(), g.pumped)
+		g.watchDatagrams(s, g.advertised(w), g.pumped)
+	}()
+	go func() {
+		defer g.drains.Done()
+		g.watchNames(w.ctx, s)
 	}()
 	g.cfg.Logger.Info("gossip started", "node", g.cfg.NodeID, "bind", w.listener.Addr().String(),
-		"advertise", w.advertisedAddr().String(), "encrypted", len(g.cfg.Keys) > 0)
+		"advertise", g.advertised(w), "encrypted", len(g.cfg.Keys) > 0)
 	return nil
 }
 
@@ -269,15 +285,26 @@ func (g *Gossip) LocalAddr() string {
 	return g.wire.listener.Addr().String()
 }
 
-// AdvertiseAddr returns the "ip:port" that others are told, empty before Start.
+// AdvertiseAddr returns the "host:port" that others are told, empty before Start. A name stays a name.
 func (g *Gossip) AdvertiseAddr() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.wire == nil {
 		return ""
 	}
-	return g.wire.advertisedAddr().String()
+	return g.advertised(g.wire)
 }
+
+func (g *Gossip) advertised(w *wire) string {
+	at := w.advertisedAddr()
+	if _, err := netip.ParseAddr(g.cfg.AdvertiseHost); err == nil || g.cfg.AdvertiseHost == "" {
+		return at.String()
+	}
+	return net.JoinHostPort(g.cfg.AdvertiseHost, strconv.Itoa(int(at.Port())))
+}
+
+// Unresolved lists the members whose advertised names mean nothing on this node.
+func (g *Gossip) Unresolved() []Unresolved { return g.names.unresolved() }
 
 // Close stops at once and closes Events; without a Leave before, others see this node fail. Calling it again does
 // nothing. The libraries' own timers may run on for a few seconds, without a network.
@@ -337,6 +364,7 @@ func (g *Gossip) collect(ev serf.MemberEvent) {
 			continue
 		}
 		g.queue.put(Event{Kind: kind, Member: m})
+		g.names.poke()
 		log := g.cfg.Logger.Info
 		if kind == MemberUpdated || m.ID == g.cfg.NodeID {
 			log = g.cfg.Logger.Debug

@@ -133,9 +133,12 @@ func (g *Gossip) seedAddrs(ctx context.Context, seed string) ([]netip.AddrPort, 
 	if err != nil {
 		return nil, fmt.Errorf("parse port of seed %q: %w", seed, err)
 	}
+	if seed == g.advertised(g.wire) {
+		return nil, nil // the own name, which may mean nothing here
+	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	ips, err := resolve(ctx, host)
+	ips, err := resolve(ctx, host, g.names.lookup)
 	if err != nil {
 		return nil, fmt.Errorf("resolve seed %q: %w", seed, err)
 	}

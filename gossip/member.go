@@ -34,9 +34,9 @@ type Member struct {
 	ID string
 	// Role is Tags.Role.
 	Role Role
-	// Addr is the IP address from which the member gossips, without a port.
+	// Addr is the IP address that gossip tells of the member, without a port. Behind a bridge it may be of use to nobody.
 	Addr string
-	// SerfAddr is the "ip:port" on which it gossips.
+	// SerfAddr is the "host:port" on which it gossips; the host is a name if it advertises one.
 	SerfAddr string
 	// Tags is what the member says about itself. They are claims, not proofs.
 	Tags Tags
@@ -107,11 +107,15 @@ func member(m serf.Member) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
+	host := nameOf(tags)
+	if host == "" {
+		host = m.Addr.String()
+	}
 	return Member{
 		ID:       m.Name,
 		Role:     tags.Role,
 		Addr:     m.Addr.String(),
-		SerfAddr: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))),
+		SerfAddr: net.JoinHostPort(host, strconv.Itoa(int(m.Port))),
 		Tags:     tags,
 		Status:   status(m.Status),
 	}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	socketBufferBytes = 2 << 20
 	// acceptRetryDelay is the pause after a failed accept, for instance for want of file descriptors.
 	acceptRetryDelay = 50 * time.Millisecond
-	// resolveTimeout bounds the look-up of a name.
+	// resolveTimeout bounds the look-up of a seed's name.
 	resolveTimeout = 5 * time.Second
 )
 
@@ -33,6 +34,7 @@ const (
 // nothing of memberlist lingers in a read or a dial.
 type wire struct {
 	transport Transport
+	names     *names
 	listener  net.Listener
 	socket    net.PacketConn
 	packets   chan *memberlist.Packet
@@ -48,12 +50,13 @@ type wire struct {
 	down    bool
 
 	advertised netip.AddrPort // what FinalAdvertiseAddr answered last
+	nameless   error          // why that is not the address of the advertised name
 }
 
 var _ memberlist.NodeAwareTransport = (*wire)(nil)
 
 // openWire binds both sockets and starts reading them.
-func openWire(t Transport, addr string) (*wire, error) {
+func openWire(t Transport, addr string, n *names) (*wire, error) {
 	listener, socket, err := bind(t, addr)
 	if err != nil {
 		return nil, err
@@ -65,6 +68,7 @@ func openWire(t Transport, addr string) (*wire, error) {
 	}
 	w := &wire{
 		transport: t,
+		names:     n,
 		listener:  listener,
 		socket:    socket,
 		packets:   make(chan *memberlist.Packet),
@@ -205,8 +209,9 @@ func (s *stream) Close() error {
 	return err
 }
 
-// FinalAdvertiseAddr decides what others are told. Names are resolved here; without a host the bound address is taken,
-// and for a bind to all interfaces the machine's first private address.
+// FinalAdvertiseAddr decides what others are told. A name is resolved here if that is possible; without a host, or with a
+// name that only others know, the bound address is taken, and for a bind to all interfaces the machine's first private
+// one. Others look up a name for themselves (see names).
 func (w *wire) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
 	bound, err := netip.ParseAddrPort(w.listener.Addr().String())
 	if err != nil {
@@ -216,18 +221,18 @@ func (w *wire) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
 		port = int(bound.Port())
 	}
 	ip := bound.Addr().Unmap()
-	switch {
-	case host != "":
-		ctx, cancel := context.WithTimeout(w.ctx, resolveTimeout)
+	var nameless error
+	if host != "" {
+		ctx, cancel := context.WithTimeout(w.ctx, nameTimeout)
 		defer cancel()
-		ips, err := resolve(ctx, host)
-		if err != nil {
-			return nil, 0, fmt.Errorf("resolve advertised gossip host: %w", err)
+		var ips []netip.Addr
+		if ips, nameless = resolve(ctx, host, w.names.lookup); nameless == nil && !slices.Contains(ips, ip) {
+			ip = alike(ips, ip)
 		}
-		ip = ips[0]
-	case ip.IsUnspecified():
+	}
+	if ip.IsUnspecified() && (host == "" || nameless != nil) {
 		if ip, err = machineAddr(); err != nil {
-			return nil, 0, err
+			return nil, 0, errors.Join(err, nameless)
 		}
 	}
 	if ip.IsUnspecified() {
@@ -235,7 +240,7 @@ func (w *wire) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.advertised = netip.AddrPortFrom(ip, uint16(port))
+	w.advertised, w.nameless = netip.AddrPortFrom(ip, uint16(port)), nameless
 	return ip.AsSlice(), port, nil
 }
 
@@ -244,6 +249,13 @@ func (w *wire) advertisedAddr() netip.AddrPort {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.advertised
+}
+
+// unnamed returns why the own advertised name is not known here, nil if it is.
+func (w *wire) unnamed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nameless
 }
 
 // WriteTo sends a packet.
@@ -256,9 +268,9 @@ func (w *wire) WriteTo(b []byte, addr string) (time.Time, error) {
 	return time.Now(), err
 }
 
-// WriteToAddress sends a packet; the name of the peer is not needed.
+// WriteToAddress sends a packet to a member.
 func (w *wire) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
-	return w.WriteTo(b, addr.Addr)
+	return w.WriteTo(b, w.names.find(addr))
 }
 
 // PacketCh gives the packets received.
@@ -283,9 +295,9 @@ func (w *wire) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	return stream, nil
 }
 
-// DialAddressTimeout opens a stream to a peer; its name is not needed.
+// DialAddressTimeout opens a stream to a member.
 func (w *wire) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return w.DialTimeout(addr.Addr, timeout)
+	return w.DialTimeout(w.names.find(addr), timeout)
 }
 
 // Shutdown closes the sockets and every stream, and waits for the loops. Calling it again does nothing.
@@ -308,24 +320,6 @@ func (w *wire) Shutdown() error {
 	}
 	w.loops.Wait()
 	return err
-}
-
-// resolve returns the addresses of a host, at least one; a literal address is its own.
-func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{ip.Unmap()}, nil
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, err
-	}
-	if len(ips) == 0 {
-		return nil, fmt.Errorf("host %q has no address", host)
-	}
-	for i := range ips {
-		ips[i] = ips[i].Unmap()
-	}
-	return ips[:min(len(ips), MaxAddrsPerSeed)], nil
 }
 
 // machineAddr picks the address to advertise for a bind to all interfaces: the first private one, else the first that is

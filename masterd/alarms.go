@@ -101,6 +101,7 @@ func (m *Master) watchAlarms(ctx context.Context) error {
 		case <-tick.C:
 		}
 		m.alarms.set(model.AlarmStoreStalled, m.stalledStore())
+		m.alarms.set(model.AlarmNameUnresolved, unresolvedNames(m.goss.Unresolved()))
 		if m.leading.Load() == nil {
 			voters = newProgress()
 			m.alarms.set(model.AlarmMasterStuck, nil)
@@ -123,6 +124,16 @@ func (m *Master) stalledStore() map[string]string {
 		return nil
 	}
 	return map[string]string{string(m.id.ID()): stallText(stall)}
+}
+
+// unresolvedNames is this master's own alarm about members whose advertised
+// names mean nothing where it runs: it can neither call nor find them.
+func unresolvedNames(members []gossip.Unresolved) map[string]string {
+	out := make(map[string]string)
+	for _, u := range members {
+		out[u.ID] = fmt.Sprintf("this master cannot resolve %q, which that %s advertises: make it resolve here, or set network.advertise there to a host that does (%s)", u.Host, u.Role, u.Err)
+	}
+	return out
 }
 
 func stallText(stall raftnode.Stall) string {

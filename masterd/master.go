@@ -285,7 +285,7 @@ func (m *Master) GRPCAddr() string { return m.cfg.advertised(m.grpcLis) }
 func (m *Master) RaftAddr() string { return m.cfg.advertised(m.raftLis) }
 
 // SerfAddr is the advertised host:port of the gossip listener.
-func (m *Master) SerfAddr() string { return m.goss.LocalAddr() }
+func (m *Master) SerfAddr() string { return m.goss.AdvertiseAddr() }
 
 // HTTPAddr is the advertised host:port of the HTTP listener.
 func (m *Master) HTTPAddr() string { return m.cfg.advertised(m.httpLis) }

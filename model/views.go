@@ -95,6 +95,9 @@ const (
 	// AlarmStatesDiffer: the masters' states differ and no majority agrees. It
 	// is raised by the leader.
 	AlarmStatesDiffer AlarmKind = "STATES_DIFFER"
+	// AlarmNameUnresolved: a member advertises a name that does not resolve at
+	// the master that raises it.
+	AlarmNameUnresolved AlarmKind = "NAME_UNRESOLVED"
 )
 
 // MasterView is one master.

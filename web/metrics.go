@@ -32,11 +32,11 @@ type GossipKey struct{ Role, Status string }
 // Labels whose values are lists of our own; each value is exported even when nothing has it, so that no series comes late
 // or stays behind.
 var (
-	raftStates     = []string{"follower", "candidate", "leader", "shutdown"}                                              //nolint:gochecknoglobals // a constant
-	gossipRoles    = []string{"master", "worker"}                                                                         //nolint:gochecknoglobals // a constant
-	gossipStatuses = []string{"alive", "leaving", "left", "failed"}                                                       //nolint:gochecknoglobals // a constant
-	alarmKinds     = []model.AlarmKind{model.AlarmStoreStalled, model.AlarmMasterStuck, model.AlarmStatesDiffer}          //nolint:gochecknoglobals // a constant
-	causes         = []model.Cause{model.CauseClean, model.CauseApp, model.CauseStart, model.CauseInfra, model.CauseKill} //nolint:gochecknoglobals // a constant
+	raftStates     = []string{"follower", "candidate", "leader", "shutdown"}                                                                //nolint:gochecknoglobals // a constant
+	gossipRoles    = []string{"master", "worker"}                                                                                           //nolint:gochecknoglobals // a constant
+	gossipStatuses = []string{"alive", "leaving", "left", "failed"}                                                                         //nolint:gochecknoglobals // a constant
+	alarmKinds     = []model.AlarmKind{model.AlarmStoreStalled, model.AlarmMasterStuck, model.AlarmStatesDiffer, model.AlarmNameUnresolved} //nolint:gochecknoglobals // a constant
+	causes         = []model.Cause{model.CauseClean, model.CauseApp, model.CauseStart, model.CauseInfra, model.CauseKill}                   //nolint:gochecknoglobals // a constant
 )
 
 // gauge is one family whose values are computed at the scrape.

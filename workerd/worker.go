@@ -265,12 +265,8 @@ func (w *Worker) startGossip(_ context.Context, p *parts) (err error) {
 }
 
 func (w *Worker) gossipOn(p *parts, port int) (err error) {
-	advertise := w.cfg.Advertise
-	if advertise == w.cfg.Bind {
-		advertise = "" // gossip finds it out
-	}
 	p.gossip, err = gossip.New(gossip.Config{
-		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: port, AdvertiseHost: advertise,
+		NodeID: string(p.id.id), BindHost: w.cfg.Bind, BindPort: port, AdvertiseHost: w.cfg.Advertise,
 		Tags: w.tags(p), Join: w.cfg.Join, Keys: w.deps.GossipKeys, KeyringFile: filepath.Join(w.cfg.DataDir, keyringFile), Logger: w.log.Named("gossip"), Transport: w.deps.Network,
 	})
 	if err != nil {
