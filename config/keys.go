@@ -20,6 +20,13 @@ const EnvTokenFile = "HEARTH_TOKEN_FILE"
 // EnvTLSDir names the directory with the certificate of client commands.
 const EnvTLSDir = "HEARTH_TLS_DIR"
 
+// What a worker with separate addresses to bind and to advertise tells its
+// drivers in cluster mode: their executors come by the same way.
+const (
+	EnvDriverBind      = "HEARTH_DRIVER_BIND"
+	EnvDriverAdvertise = "HEARTH_DRIVER_ADVERTISE"
+)
+
 // Bounds of durations: below, timers cost more than they tell; above, a typing
 // error is likelier than intent.
 const (

@@ -4,10 +4,37 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 
+	"github.com/hearthd/hearth/config"
 	"github.com/hearthd/hearth/internal/loopback"
 	"github.com/hearthd/hearth/model"
 )
+
+// Hosts are the host on which a driver serves executors and the one under which
+// they come, "" if it is the same: as it was told, else as its worker says in
+// env, else see ReachableHost.
+func Hosts(ctx context.Context, bind, advertise string, env, masters []string) (serve, announce string, err error) {
+	if bind != "" {
+		return bind, advertise, nil
+	}
+	for _, kv := range env { // the last entry counts
+		if v, ok := strings.CutPrefix(kv, config.EnvDriverBind+"="); ok {
+			bind = v
+		}
+		if v, ok := strings.CutPrefix(kv, config.EnvDriverAdvertise+"="); ok && advertise == "" {
+			announce = v
+		}
+	}
+	if advertise != "" {
+		announce = advertise
+	}
+	if bind != "" && announce != "" {
+		return bind, announce, nil
+	}
+	serve, err = ReachableHost(ctx, masters)
+	return serve, advertise, err
+}
 
 // ReachableHost is where a driver listens for executors unless it is told: on
 // loopback if all masters are there, else on the address from which the first of

@@ -265,11 +265,9 @@ func (d *program) describe(ctx context.Context, c *client.Client, masters []stri
 		}
 		d.dynamic = &dyn
 	}
-	host := d.std.bind
-	if host == "" {
-		if host, err = ReachableHost(ctx, masters); err != nil {
-			return nil, err
-		}
+	host, advertise, err := Hosts(ctx, d.std.bind, d.std.advertise, d.inv.Env, masters)
+	if err != nil {
+		return nil, err
 	}
 	exe, program, err := openProgram(d.inv.Executable)
 	if err != nil {
@@ -279,7 +277,7 @@ func (d *program) describe(ctx context.Context, c *client.Client, masters []stri
 	d.registered = make(chan struct{})
 	d.cfg = Config{
 		dynamic: d.dynamic != nil,
-		Client:  c, Spec: d.spec(program), Listen: net.JoinHostPort(host, "0"), Advertise: d.std.advertise,
+		Client:  c, Spec: d.spec(program), Listen: net.JoinHostPort(host, "0"), Advertise: advertise,
 		CoresPerTask: p.CoresPerTask, Observer: d.observe, Logger: d.log.Named("driver"),
 	}
 	return exe, nil

@@ -234,13 +234,10 @@ func lookup(environ []string, name string) (string, bool) {
 
 // listen decides where executors come to.
 func (p *plan) listen(ctx context.Context, d *Deps) error {
-	host := p.Bind
-	if host == "" {
-		var err error
-		if host, err = driver.ReachableHost(ctx, d.Masters); err != nil {
-			return err
-		}
+	host, advertise, err := driver.Hosts(ctx, p.Bind, p.Advertise, p.Environ, d.Masters)
+	if err != nil {
+		return err
 	}
-	p.bind, p.host = net.JoinHostPort(host, "0"), p.Advertise
+	p.bind, p.host = net.JoinHostPort(host, "0"), advertise
 	return nil
 }

@@ -46,6 +46,8 @@ type launcher struct {
 	environ  []string // the worker's own
 	logURL   string   // "http://host:port", "" without a web server
 	drivers  *driverTLS
+	// bind and advertise are the worker's hosts if they differ, else "".
+	bind, advertise string
 }
 
 // prepare makes the directory of the executor with its files and returns what the keeper is to
@@ -161,6 +163,9 @@ func (l *launcher) environment(o *model.LaunchOrder, dir, tlsDir string, masters
 	if model.IsDriver(o.Ref.App) {
 		env[keeper.EnvDriverID] = string(o.Ref.App)
 		env[keeper.EnvDriverAttempt] = strconv.Itoa(int(o.Ref.Executor))
+		if l.advertise != "" {
+			env[config.EnvDriverBind], env[config.EnvDriverAdvertise] = l.bind, l.advertise
+		}
 	} else {
 		env[keeper.EnvAppID] = string(o.Ref.App)
 		env[keeper.EnvExecutorID] = strconv.Itoa(int(o.Ref.Executor))

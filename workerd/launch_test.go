@@ -31,7 +31,7 @@ func TestALaunchedProcessGetsWhatIsPromised(t *testing.T) {
 	l := &launcher{
 		worker: "worker-20261130061500-00000000", dir: w, executor: []string{"hearth", "executor"},
 		environ: []string{"PATH=/bin", "HEARTH_MASTERS=x", "HEARTH_CONFIG_TLS_KEY_FILE=y", "LANG=C"},
-		logURL:  "http://h:1",
+		logURL:  "http://h:1", bind: "0.0.0.0", advertise: "h",
 	}
 	o := &model.LaunchOrder{
 		Ref: ref(3), Cores: 2, MemoryMiB: 512, Secret: "s3cret", MasterAddr: []string{"m1:1", "m2:2"},
@@ -78,7 +78,7 @@ func TestALaunchedProcessGetsWhatIsPromised(t *testing.T) {
 // A driver in cluster mode is told that it is one, in its environment and in its resources file.
 func TestALaunchedDriverFindsItsResourcesAsADriver(t *testing.T) {
 	w := testWorkDir(t)
-	l := &launcher{worker: "worker-20261130061500-00000000", dir: w}
+	l := &launcher{worker: "worker-20261130061500-00000000", dir: w, bind: "0.0.0.0", advertise: "w1.example"}
 	id := model.DriverID("driver-20261130061500-0001")
 	spec := model.DriverSpec{Name: "d", Cores: 1, MemoryMiB: 64, Command: model.Command{Argv: []string{"run"}}}
 	got, err := l.prepare(&model.LaunchOrder{Ref: id.Ref(2), Cores: 1, MemoryMiB: 64, Resources: model.Resources{"gpu": {"1"}}, Spec: spec.Launch()}, nil)
@@ -86,7 +86,7 @@ func TestALaunchedDriverFindsItsResourcesAsADriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(w.path, string(id), "2", resourcesFile)
-	for _, want := range []string{EnvResourcesFile + "=" + path, "HEARTH_RESOURCE_GPU=1", keeper.EnvDriverID + "=" + string(id), keeper.EnvDriverAttempt + "=2"} {
+	for _, want := range []string{EnvResourcesFile + "=" + path, "HEARTH_RESOURCE_GPU=1", keeper.EnvDriverID + "=" + string(id), keeper.EnvDriverAttempt + "=2", "HEARTH_DRIVER_BIND=0.0.0.0", "HEARTH_DRIVER_ADVERTISE=w1.example"} {
 		if !slices.Contains(got.Env, want) {
 			t.Errorf("the environment lacks %s: %v", want, got.Env)
 		}

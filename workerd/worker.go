@@ -354,6 +354,9 @@ func (w *Worker) startKeeper(ctx context.Context, p *parts) error {
 		done:     make(chan struct{}),
 		slots:    make(chan struct{}, maxStartsInFlight),
 	}
+	if w.cfg.Advertise != w.cfg.Bind {
+		a.launcher.bind, a.launcher.advertise = w.cfg.Bind, w.cfg.Advertise
+	}
 	a.table.restore(p.journal.records)
 	entries, err := keepers.connect(ctx, a.table.processes())
 	if err != nil {
