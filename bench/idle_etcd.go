@@ -12,17 +12,21 @@ const idleOverEtcd = 1
 
 // idlePeers are the settings of etcd that empty masters are measured beside: those
 // that it has, and those with which it notices a leader's silence as soon as we do.
-var idlePeers = []struct {
+func idlePeers() []idlePeer {
+	return []idlePeer{
+		{"etcd as it comes (100 ms, 1 s)", etcdDefaults()},
+		{"etcd with our times (45 ms, 300 ms)", etcdTimes{heartbeat: 45, election: 300}}, // ours: 30 to 60 ms
+	}
+}
+
+type idlePeer struct {
 	name  string
 	times etcdTimes
-}{
-	{"etcd as it comes (100 ms, 1 s)", etcdDefaults},
-	{"etcd with our times (45 ms, 300 ms)", etcdTimes{heartbeat: 45, election: 300}}, // ours: 30 to 60 ms
 }
 
 // measurePeers measures the empty masters beside idle members of etcd.
 func (b *idle) measurePeers(ctx context.Context, dir string) error {
-	for _, peer := range idlePeers {
+	for _, peer := range idlePeers() {
 		cpu, memory := "empty masters over "+peer.name, "resident, empty masters over "+peer.name
 		if b.cfg.Etcd == "" {
 			b.report.PeerMissing(cpu, idleOverEtcd, "etcd")

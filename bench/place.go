@@ -125,7 +125,7 @@ func (p *place) start(ctx context.Context) (err error) {
 		return nil
 	}
 	p.say("starting three members of etcd")
-	p.etcd, err = startEtcd(ctx, p.cfg.Etcd, etcdDefaults, p.cfg.Env, p.dir)
+	p.etcd, err = startEtcd(ctx, p.cfg.Etcd, etcdDefaults(), p.cfg.Env, p.dir)
 	return err
 }
 

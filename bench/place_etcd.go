@@ -19,7 +19,7 @@ import (
 type etcdTimes struct{ heartbeat, election int }
 
 // etcdDefaults is what etcd has if nobody says otherwise.
-var etcdDefaults = etcdTimes{heartbeat: 100, election: 1000}
+func etcdDefaults() etcdTimes { return etcdTimes{heartbeat: 100, election: 1000} }
 
 // masterNice is what `hearth master` asks for; a peer gets the same.
 const masterNice = -10

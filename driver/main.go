@@ -98,7 +98,7 @@ func (inv *Invocation) name() string {
 // printStack shows where a function or the driver's part panicked.
 func printStack(w io.Writer, err error) {
 	var call *CallError
-	var part *partPanic
+	var part *partPanicError
 	switch {
 	case errors.As(err, &part):
 		fmt.Fprintf(w, "\n%s\n", strings.TrimRight(part.stack, "\n"))
@@ -107,13 +107,13 @@ func printStack(w io.Writer, err error) {
 	}
 }
 
-// partPanic is a panic of the driver's part.
-type partPanic struct {
+// partPanicError is a panic of the driver's part.
+type partPanicError struct {
 	value any
 	stack string
 }
 
-func (e *partPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+func (e *partPanicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // runPart runs the driver's part. Its panic becomes an error: the application and
 // its executors end with that reason, which a process that merely dies leaves the
@@ -121,7 +121,7 @@ func (e *partPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 func (p *Program) runPart(ctx context.Context, app *App) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &partPanic{value: v, stack: string(debug.Stack())}
+			err = &partPanicError{value: v, stack: string(debug.Stack())}
 		}
 	}()
 	return p.run(ctx, app)

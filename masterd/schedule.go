@@ -54,7 +54,7 @@ func (l *leadership) runScheduler(ctx context.Context) error {
 			return err
 		}
 		if sleep(ctx, min(p.took, maxPassPause)) != nil || await(ctx, next, changes.poke, l.schedule) == byEnd {
-			return nil //nolint:nilerr // the term is over, which is how this ends
+			return nil
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // metronome is a leader that answers each beat, after a while, with when the next one is due.
 type metronome struct {
-	ctx   context.Context //nolint:containedctx // of the stream
+	ctx   context.Context
 	down  chan model.WorkerDown
 	beats []time.Time
 	after time.Duration
