@@ -121,7 +121,11 @@ func (l *leadership) livenessPause() time.Duration {
 			return livenessTick
 		}
 	}
-	return max(livenessTick, min(livenessRest, l.m.cfg.WorkerBeat/restQuarters))
+	return livenessAtRest(l.m.cfg.WorkerBeat)
+}
+
+func livenessAtRest(beat time.Duration) time.Duration {
+	return max(livenessTick, min(livenessRest, beat/restQuarters))
 }
 
 // noteGossip copies what gossip says of workers into their seats.

@@ -125,10 +125,11 @@ func TestSilenceIsLookedAtMoreOftenWhileThereIsSome(t *testing.T) {
 	look("a session is closed", livenessTick)
 	l.workers = nil
 	look("there is nobody", livenessRest)
-	m.cfg.WorkerBeat = 600 * time.Millisecond
-	look("beats are short", 150*time.Millisecond)
-	m.cfg.WorkerBeat = 10 * time.Millisecond
-	look("beats are very short", livenessTick)
+	for beat, want := range map[time.Duration]time.Duration{600 * time.Millisecond: 150 * time.Millisecond, 10 * time.Millisecond: livenessTick} {
+		if got := livenessAtRest(beat); got != want {
+			t.Errorf("with beats every %s the next look is in %s, want %s", beat, got, want)
+		}
+	}
 }
 
 // A leader that was stopped for longer than worker_timeout finds everybody
